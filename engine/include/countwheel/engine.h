@@ -1,0 +1,161 @@
+// Engine: schedule, cancel and reschedule durable tasks; their handlers run when they are due.
+//
+//   auto engine = countwheel::Engine::create({});          // in memory; countwheel::open() for a log
+//   (*engine)->on("greet", [](countwheel::Delivery d) { puts("hello"); d.done(); });
+//   (*engine)->start();
+//   auto id = (*engine)->schedule({.type = "greet", .deadline = countwheel::after(10ms)});
+//
+// Promises: never early on the clock of the deadline; never lost once acknowledged; a cancel that
+// answered `cancelled` is never followed by a start. Delivery is at-least-once (docs/durability.md).
+//
+// Every mutation has two forms. submit...() returns at once with the LSN of its record; the plain
+// form returns when that record has the durability asked for. An outcome other than ok is final
+// and changed nothing, with one exception: `journal_failed` and a wait's `timed_out` leave the
+// outcome unknown.
+//
+// Thread contract: safe for concurrent use, from handlers too, but for the calls marked "before
+// start()". A handler may call anything but stop() and the destructor.
+#ifndef COUNTWHEEL_ENGINE_H_
+#define COUNTWHEEL_ENGINE_H_
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <countwheel/clock.h>
+#include <countwheel/executor.h>
+#include <countwheel/handler.h>
+#include <countwheel/journal.h>
+#include <countwheel/options.h>
+#include <countwheel/stats.h>
+#include <countwheel/status.h>
+#include <countwheel/task.h>
+
+namespace countwheel {
+
+namespace detail {
+class EngineCore;
+}  // namespace detail
+
+// What an engine stands on. Borrowed parts must outlive it; null is the default named.
+struct EngineParts {
+  Clock* clock = nullptr;            // SystemClock::instance()
+  Executor* executor = nullptr;      // a thread pool of EngineOptions::workers
+  std::unique_ptr<Journal> journal;  // NullJournal
+};
+
+// The answer of submit().
+struct Submitted {
+  TaskId id;
+  Lsn lsn;                // of the record; acknowledge when durable_lsn() has reached it
+  bool replaced = false;  // KeyPolicy::kReplace moved a live task
+};
+
+// The answer of cancel and reschedule. `status` is
+//   cancel       cancelled | too_late (it is running or was; cancel_requested() is set) | not_found
+//   reschedule   ok | too_late | not_found | out_of_range
+// or one of the refusals and failures that every call may answer.
+struct Change {
+  Status status;
+  TaskId id;
+  Lsn lsn;
+  WallTime deadline;  // the task's absolute deadline before the call
+
+  // True if and only if the task was cancelled or moved.
+  explicit operator bool() const noexcept {
+    return status.code() == Code::kOk || status.code() == Code::kCancelled;
+  }
+};
+
+class Engine {
+ public:
+  // `invalid_argument` names the option; `resource` when descriptors or threads are lacking.
+  static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
+                                                EngineParts parts = {});
+  // Stops first, waiting for running handlers as long as they take.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Registers the handler of a type. A type without one is parked: its due tasks are kept and run
+  // once a handler is there. `exists` when the type has a handler, `invalid_argument` for a name
+  // that is not 1 to 64 bytes or a policy that makes no sense.
+  Status on(std::string_view type, Handler handler, TypePolicy policy = {});
+
+  // Starts the threads (Drive::kThreads) and lets tasks fall due. Scheduling is allowed before.
+  Status start();
+
+  // No handler starts any more; waits up to `drain` for those that run, writes a clean-stop mark
+  // and joins the threads. Tasks that did not start stay in the log. `timed_out` names the tasks
+  // that would not end; the engine is stopped all the same and their late answers are refused.
+  // Idempotent. Calls afterwards answer `stopped`.
+  Status stop(std::chrono::nanoseconds drain = std::chrono::seconds(30));
+
+  // -- Tasks. `exists`'s text and find(key) name the live task. --
+
+  Result<TaskId> schedule(const TaskSpec& spec);
+  Result<Submitted> submit(const TaskSpec& spec);
+  // Each on its own, in order; `out` is filled up to the first refusal, whose Status is returned.
+  // REQUIRES: out.size() >= specs.size().
+  Status submit_batch(std::span<const TaskSpec> specs, std::span<Submitted> out);
+
+  Change cancel(TaskId id, Durability durability);
+  Change cancel(std::string_view key, Durability durability);
+  Change submit_cancel(TaskId id);
+  Change submit_cancel(std::string_view key);
+  Change reschedule(TaskId id, Deadline deadline, Durability durability);
+  Change reschedule(std::string_view key, Deadline deadline, Durability durability);
+  Change submit_reschedule(TaskId id, Deadline deadline);
+  Change submit_reschedule(std::string_view key, Deadline deadline);
+  // At EngineOptions::durability.
+  Change cancel(TaskId id);
+  Change cancel(std::string_view key);
+  Change reschedule(TaskId id, Deadline deadline);
+  Change reschedule(std::string_view key, Deadline deadline);
+
+  // Live tasks and dead letters; `not_found` for anything else.
+  Result<TaskInfo> find(TaskId id) const;
+  Result<TaskInfo> find(std::string_view key) const;
+  // Up to `limit` live tasks and dead letters with an id above `after`, ascending by index.
+  std::vector<TaskInfo> list(TaskId after, std::size_t limit) const;
+  // Due is decided by the deadline and the clock alone, not by the hand-over.
+  Result<bool> is_due(TaskId id) const;
+
+  // -- Durability --
+
+  // The highest LSN up to which everything has reached `durability`.
+  Lsn durable_lsn(Durability durability = Durability::kDisk) const noexcept;
+  // ok when durable_lsn(durability) >= lsn; the failure of the operation at `lsn` when it was
+  // rolled back; `timed_out` leaves the outcome unknown.
+  Status wait_durable(Lsn lsn,
+                      Durability durability = Durability::kDisk,
+                      std::chrono::nanoseconds timeout = std::chrono::hours(24 * 365));
+  // Commits what is queued, on this thread. Only needed with Drive::kHost.
+  Status flush(Durability durability = Durability::kDisk);
+
+  // -- Drive::kHost --
+
+  // One step: commits, advances the wheels to the clock's now, and hands over up to `limit` due
+  // tasks in (deadline, LSN) order. Returns how many were handed over.
+  std::size_t poll(std::size_t limit = static_cast<std::size_t>(-1));
+  // When poll() should be called next, on each face; kNever when nothing is pending.
+  Instant next_wake() const;
+
+  // -- Insight --
+
+  Stats stats() const;
+  const EngineOptions& options() const noexcept;
+  // Walks everything; an empty string when all is well. For tests: stops the world meanwhile.
+  std::string check_invariants() const;
+
+ private:
+  friend class Restorer;
+  explicit Engine(std::unique_ptr<detail::EngineCore> core);
+  std::unique_ptr<detail::EngineCore> core_;
+};
+
+}  // namespace countwheel
+
+#endif  // COUNTWHEEL_ENGINE_H_

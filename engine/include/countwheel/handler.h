@@ -1,0 +1,99 @@
+// Handler and Delivery: what a handler is given and may answer.
+//
+//   engine.on("order.expire", [&](countwheel::Delivery delivery) {
+//     book.expire(delivery.key());
+//     delivery.done();
+//   });
+//
+// Delivery is at-least-once: a handler may see a task again after a crash between its effect and
+// the record of done(). A Delivery that is dropped without an answer, and a handler that throws,
+// are failed attempts and follow the type's RetryPolicy.
+#ifndef COUNTWHEEL_HANDLER_H_
+#define COUNTWHEEL_HANDLER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include <countwheel/retry.h>
+#include <countwheel/status.h>
+#include <countwheel/task.h>
+
+namespace countwheel {
+
+namespace detail {
+class Dispatcher;
+struct InFlight;
+}  // namespace detail
+
+// Orders attempts across restarts: a later attempt has the greater token.
+struct FencingToken {
+  std::uint64_t epoch = 0;    // of this start of the engine
+  std::uint32_t attempt = 0;  // of the task
+  friend constexpr auto operator<=>(FencingToken, FencingToken) noexcept = default;
+};
+
+// One attempt at one task. Movable: keep it and answer later, from any thread, but before the
+// engine is destroyed. Answering twice answers `stale_lease` the second time.
+//
+// Thread contract: distinct objects: safe. Shared objects: unsafe.
+class Delivery {
+ public:
+  Delivery(Delivery&& other) noexcept
+      : dispatcher_(other.dispatcher_), in_flight_(std::exchange(other.in_flight_, nullptr)) {}
+  Delivery& operator=(Delivery&& other) noexcept;
+  Delivery(const Delivery&) = delete;
+  Delivery& operator=(const Delivery&) = delete;
+  ~Delivery();  // without an answer: fail("dropped")
+
+  TaskId id() const noexcept;
+  std::string_view type() const noexcept;
+  // Valid until the answer.
+  std::string_view key() const noexcept;
+  std::string_view payload() const noexcept;
+  // On the wall clock; for `after` tasks as computed when they were scheduled.
+  WallTime deadline() const noexcept;
+  // Start of this handler minus the deadline, on the task's own clock; never negative.
+  std::chrono::nanoseconds lateness() const noexcept;
+  // 1 for the first start.
+  std::uint32_t attempt() const noexcept;
+  FencingToken fencing_token() const noexcept;
+  // Was already due when the engine started or when the task was scheduled.
+  bool overdue() const noexcept;
+  // Position in the order of hand-over, ascending by one within this start of the engine.
+  std::uint64_t sequence() const noexcept;
+  // Somebody called cancel() while this attempt ran: there will be no retry.
+  bool cancel_requested() const noexcept;
+
+  // The task is finished. Durable soon, not on return: a crash before that delivers it again.
+  // `stale_lease` when this attempt is no longer the current one, or has been answered.
+  Status done();
+  // A failed attempt, tried again after the policy's backoff, or a dead letter after the last.
+  Status fail(std::string_view reason);
+  // A failed attempt, tried again after `delay` instead.
+  Status retry(std::chrono::nanoseconds delay, std::string_view reason = {});
+
+ private:
+  friend class detail::Dispatcher;
+  Delivery(detail::Dispatcher* dispatcher, detail::InFlight* in_flight) noexcept
+      : dispatcher_(dispatcher), in_flight_(in_flight) {}
+
+  detail::Dispatcher* dispatcher_;
+  detail::InFlight* in_flight_;
+};
+
+using Handler = std::function<void(Delivery)>;
+
+// How tasks of one type are treated.
+struct TypePolicy {
+  RetryPolicy retry = {};
+  // How long a task may wait beyond its deadline so that wake-ups coalesce. Default: the engine's
+  // slack. Unit: nanoseconds, kept in microseconds. Price: lateness up to the slack.
+  std::optional<std::chrono::nanoseconds> slack = {};
+};
+
+}  // namespace countwheel
+
+#endif  // COUNTWHEEL_HANDLER_H_

@@ -1,0 +1,102 @@
+// Every knob of the engine: what it means, its default, its unit, and what it costs.
+#ifndef COUNTWHEEL_OPTIONS_H_
+#define COUNTWHEEL_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include <countwheel/status.h>
+#include <countwheel/task.h>
+#include <countwheel/wheel_options.h>
+
+namespace countwheel {
+
+// Who calls Engine::poll().
+enum class Drive : std::uint8_t {
+  kThreads = 0,  // The engine: a tick thread, a commit thread and a pool.
+  kHost = 1,     // The host, on its own thread: no thread is started.
+};
+
+// What happens to due tasks once the log has failed and nothing can be recorded any more.
+enum class FailurePolicy : std::uint8_t {
+  kKeepFiring = 0,  // Durable tasks still run; they may run again after the restart.
+  kStop = 1,        // No handler starts any more.
+};
+
+// What "now" is at start when the wall clock is behind the last time the log has seen.
+enum class ClockPolicy : std::uint8_t {
+  kFloor = 0,  // The last time seen, until the wall has caught up.
+  kTrust = 1,  // The wall clock.
+};
+
+struct EngineOptions {
+  // -- Behaviour --
+
+  // Levels, tick and precision of the wheels.
+  // Default: 10 ms / 1 s / 1 h, exact. Unit: see wheel_options.h. A smaller tick sorts smaller runs
+  // and cascades more often; lateness does not depend on it in exact precision.
+  WheelOptions wheel = {};
+
+  // How long any task may wait beyond its deadline so that wake-ups coalesce.
+  // Default: 0. Unit: nanoseconds, kept in microseconds, at most 60 s. Raised: fewer wake-ups, more
+  // lateness.
+  std::chrono::nanoseconds slack{0};
+
+  // How far a call has travelled when it returns, when the call does not say.
+  // Default: kDisk. Lower: calls return sooner and a crash may lose what they did.
+  Durability durability = Durability::kDisk;
+
+  // Who drives the engine.
+  // Default: kThreads. kHost: every call that waits commits the log itself.
+  Drive drive = Drive::kThreads;
+
+  // Default: kKeepFiring. kStop: nothing runs twice, but nothing runs.
+  FailurePolicy on_journal_failure = FailurePolicy::kKeepFiring;
+
+  // Default: kFloor. kTrust: a wall that was set back delays `at` tasks, also those already due.
+  ClockPolicy clock_policy = ClockPolicy::kFloor;
+
+  // -- Durability --
+
+  // How long a batch that was only written may stay unsynced, also when the engine is idle.
+  // Default: 100 ms. Raised: fewer fsyncs at `os`, more to lose in a power failure.
+  std::chrono::nanoseconds os_sync_bound = std::chrono::milliseconds(100);
+
+  // -- Performance --
+
+  // Threads of the default pool that run handlers.
+  // Default: 2. Range: [1, 1024]. Raised: more handlers at once, more memory and switching.
+  std::size_t workers = 2;
+
+  // Tasks to make room for before the first call.
+  // Default: 0. Unit: tasks. Raised: no allocation later, memory now.
+  std::size_t reserve_count = 0;
+
+  // -- Limits: going over is a Status, before anything is logged --
+
+  // Live tasks, dead letters apart.
+  // Default: 100 million. Over it schedule() answers `overloaded`.
+  std::uint64_t max_pending_count = 100'000'000;
+
+  // Keys and payloads of live tasks together.
+  // Default: 16 GiB. Unit: bytes. Over it schedule() answers `overloaded`.
+  std::uint64_t max_pending_bytes = std::uint64_t{16} << 30;
+
+  // Default: 1,024. Unit: bytes; cannot be raised. Over it: `too_large`.
+  std::size_t max_key_bytes = 1024;
+
+  // Default: 1 MiB. Unit: bytes; cannot be raised. Over it: `too_large`.
+  std::size_t max_payload_bytes = std::size_t{1} << 20;
+
+  // The farthest deadline from now.
+  // Default: 10 years. Over it: `out_of_range`.
+  std::chrono::nanoseconds max_delay = std::chrono::hours(24 * 3653);
+};
+
+// Names the option, the value given and the values allowed.
+Status validate(const EngineOptions& options);
+
+}  // namespace countwheel
+
+#endif  // COUNTWHEEL_OPTIONS_H_
