@@ -1,0 +1,1 @@
+#include <countwheel/recovery.h>
