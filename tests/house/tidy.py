@@ -164,7 +164,8 @@ def check_document(path, lines, report):
 
 
 def check_options(path, lines, report):
-    """Each field of a struct called ...Options in a public header says what it is by default."""
+    """Each field of a struct called ...Options in a public header says what it is by default;
+    a field that is such a struct itself says it there."""
     inside, comment = False, []
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -175,7 +176,7 @@ def check_options(path, lines, report):
         elif inside and text.startswith("//"):
             comment.append(text)
             continue
-        elif inside and re.match(r"^  [\w:<>, ]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$", line):
+        elif inside and re.match(r"^  (?!\w*Options )[\w:<>, ()&*]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$", line):
             said = " ".join(comment + [text])
             if "Default:" not in said:
                 report(path, number, "an option without a `Default:` in its comment")

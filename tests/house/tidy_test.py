@@ -110,7 +110,8 @@ class TidyTest(unittest.TestCase):
 
     def test_option_without_default(self):
         path = "engine/include/countwheel/options.h"
-        for field in ("int workers = 2;", "std::chrono::nanoseconds slack{0};", "int workers;"):
+        for field in ("int workers = 2;", "std::chrono::nanoseconds slack{0};", "int workers;",
+                      "std::function<void(const int&)> f = {};", "Clock* clock = nullptr;"):
             text = f"struct EngineOptions {{\n  // Says nothing.\n  {field}\n}};\n"
             self.assert_one(path, text, f"{path}:3", "Default:")
 
