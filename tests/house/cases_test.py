@@ -19,13 +19,15 @@ class CasesTest(unittest.TestCase):
 
     def test_number_in_the_name_of_a_test_counts(self):
         self.assertEqual(
-            self.found("TEST(WheelCases, B05_LongerThanTheWheel) {}\nTEST_F(A,\n  B06_B07_Both) {}"),
+            self.found("TEST(WheelCases, B05_LongerThanTheWheel) {}\n"
+                       "TEST_F(A,\n  B06_B07_Both) {}"),
             {5: [("wheel_test.cc", "WheelCases.B05_LongerThanTheWheel")],
              6: [("wheel_test.cc", "A.B06_B07_Both")],
              7: [("wheel_test.cc", "A.B06_B07_Both")]})
 
     def test_number_elsewhere_does_not_count(self):
-        text = "// TEST(A, B05_Gone) {}\nint B06_x;\nTEST(A, DISABLED_B07_Later) {}\nTEST(A, B8_X) {}"
+        text = ("// TEST(A, B05_Gone) {}\nint B06_x;\n"
+                "TEST(A, DISABLED_B07_Later) {}\nTEST(A, B8_X) {}")
         self.assertEqual(self.found(text), {})
 
     def test_ranges(self):

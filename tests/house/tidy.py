@@ -163,6 +163,11 @@ def check_document(path, lines, report):
         report(path, 1, f"{titles} titles (`# ...`), exactly one a document")
 
 
+# A member of a struct, unless its type is another ...Options.
+OPTION_FIELD = re.compile(
+    r"^  (?!\w*Options )[\w:<>, ()&*]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$")
+
+
 def check_options(path, lines, report):
     """Each field of a struct called ...Options in a public header says what it is by default;
     a field that is such a struct itself says it there."""
@@ -176,7 +181,7 @@ def check_options(path, lines, report):
         elif inside and text.startswith("//"):
             comment.append(text)
             continue
-        elif inside and re.match(r"^  (?!\w*Options )[\w:<>, ()&*]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$", line):
+        elif inside and OPTION_FIELD.match(line):
             said = " ".join(comment + [text])
             if "Default:" not in said:
                 report(path, number, "an option without a `Default:` in its comment")
