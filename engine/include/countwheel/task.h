@@ -109,6 +109,9 @@ class Deadline {
 
 namespace detail {
 
+// Wide enough for any count of any unit in nanoseconds. A compiler's extension, and marked as one.
+__extension__ typedef __int128 Wide;
+
 // A duration in nanoseconds, or nothing when it is NaN or does not fit 64 bits.
 template <class Rep, class Period>
 constexpr std::optional<std::int64_t> to_ns(std::chrono::duration<Rep, Period> d) noexcept {
@@ -120,9 +123,9 @@ constexpr std::optional<std::int64_t> to_ns(std::chrono::duration<Rep, Period> d
     }
     return static_cast<std::int64_t>(std::ceil(ns));
   } else {
-    const __int128 product = static_cast<__int128>(d.count()) * Ratio::num;
+    const Wide product = static_cast<Wide>(d.count()) * Ratio::num;
     // Rounded up: never early.
-    const __int128 ns = product / Ratio::den + (product % Ratio::den > 0 ? 1 : 0);
+    const Wide ns = product / Ratio::den + (product % Ratio::den > 0 ? 1 : 0);
     if (ns > std::numeric_limits<std::int64_t>::max() ||
         ns < std::numeric_limits<std::int64_t>::min()) {
       return std::nullopt;
