@@ -110,7 +110,7 @@ class Deadline {
 namespace detail {
 
 // Wide enough for any count of any unit in nanoseconds. A compiler's extension, and marked as one.
-__extension__ typedef __int128 Wide;
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): cannot be marked.
 
 // A duration in nanoseconds, or nothing when it is NaN or does not fit 64 bits.
 template <class Rep, class Period>
