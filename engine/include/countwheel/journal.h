@@ -60,8 +60,11 @@ struct Op {
   std::uint16_t attempts = 0;
   std::uint8_t crashes = 0;
   DeadReason reason = DeadReason::kNone;
-  bool upsert = false;  // kSchedule that replaced a live task: never elided; not on disk
-  std::uint32_t cell = 0;  // attempt cell + 1 that is free once this is written; not on disk
+
+  // For the engine alone, not on disk.
+  bool upsert = false;     // kSchedule that replaced a live task: never elided
+  bool releases = false;   // the task's slot is free once this is written
+  std::uint32_t cell = 0;  // attempt cell + 1 that is free once this is written
 
   std::string_view key() const noexcept { return {data, key_bytes}; }
   std::string_view payload() const noexcept { return {data + key_bytes, payload_bytes}; }

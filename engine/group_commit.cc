@@ -1,0 +1,318 @@
+// What callers see of the group commit: enqueue, wait, and the thread that commits for those who
+// do not wait. The leader's part is in commit_batch.cc, failures are in commit_failure.cc.
+#include "group_commit.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include <countwheel/assert.h>
+
+namespace countwheel::detail {
+namespace {
+
+using std::chrono::steady_clock;
+
+// After a commit the thread naps before it sleeps: a wake-up costs the caller of submit() 2-4 us,
+// so for about 2 ms nobody has to pay it.
+constexpr std::array<std::chrono::microseconds, 8> kNaps = {
+    std::chrono::microseconds(50),
+    std::chrono::microseconds(100),
+    std::chrono::microseconds(200),
+    std::chrono::microseconds(400),
+    std::chrono::microseconds(400),
+    std::chrono::microseconds(400),
+    std::chrono::microseconds(400),
+    std::chrono::microseconds(400)};
+
+}  // namespace
+
+GroupCommit::GroupCommit(CommitParts parts, Nanoseconds os_sync_bound)
+    : parts_(std::move(parts)), os_sync_bound_(os_sync_bound) {}
+
+GroupCommit::~GroupCommit() {
+  COUNTWHEEL_ASSERT(!thread_.joinable());
+}
+
+void GroupCommit::resume(std::uint64_t next_lsn,
+                         std::uint32_t generation_ceiling,
+                         std::uint64_t epoch) {
+  next_lsn_.store(next_lsn);
+  written_.store(next_lsn - 1);
+  synced_.store(next_lsn - 1);
+  generation_ceiling_ = generation_ceiling;
+  generation_max_ = generation_ceiling;
+  epoch_ = epoch;
+}
+
+Status GroupCommit::accepting() const {
+  // A relaxed look: a race with a failure ends in a rollback, which is what the failure means.
+  const Code closed = closed_.load(std::memory_order_relaxed);
+  if (closed != Code::kOk) [[unlikely]] {
+    return Status(closed);
+  }
+  const Mode mode = mode_.load(std::memory_order_relaxed);
+  if (mode == Mode::kNoSpace) [[unlikely]] {
+    return Status(Code::kNoSpace, std::string(parts_.journal.path()));
+  }
+  if (mode == Mode::kFailed) [[unlikely]] {
+    const std::lock_guard lock(wait_mutex_);
+    return Status(Code::kJournalFailed, failure_);
+  }
+  if (incoming_count_.load(std::memory_order_relaxed) >= kMaxQueued) [[unlikely]] {
+    return Status(Code::kOverloaded,
+                  std::to_string(kMaxQueued) + " operations wait to be written");
+  }
+  return {};
+}
+
+std::uint64_t GroupCommit::enqueue(const Op& op,
+                                   std::string_view key,
+                                   std::string_view payload,
+                                   std::string_view text,
+                                   std::atomic<std::uint64_t>* lsn,
+                                   std::optional<Undo> undo) {
+  const std::lock_guard lock(queue_mutex_);
+  const std::uint64_t mine = next_lsn_.load(std::memory_order_relaxed);
+  incoming_.push(op, key, payload, text);
+  Op& pushed = incoming_.ops.back();
+  pushed.lsn = mine;
+  if (pushed.kind == OpKind::kSchedule && pushed.base_lsn == 0) {
+    pushed.base_lsn = mine;
+  }
+  if (undo) {
+    undo->position = incoming_.ops.size() - 1;
+    incoming_.undos.push_back(std::move(*undo));
+  }
+  if (lsn != nullptr) {
+    lsn->store(mine, std::memory_order_relaxed);
+  }
+  next_lsn_.store(mine + 1, std::memory_order_relaxed);
+  // seq_cst: partner of the look at it in run() and in wait(), after the sleep word was stored.
+  incoming_count_.store(incoming_.ops.size());
+  return mine;
+}
+
+void GroupCommit::nudge() noexcept {
+  // seq_cst: partner of the store in run(). Naps end by themselves.
+  if (sleep_.load() == Sleep::kAsleep) {
+    kick();
+  }
+}
+
+void GroupCommit::kick() noexcept {
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    kicked_ = true;
+  }
+  sleep_cv_.notify_one();
+}
+
+std::uint64_t GroupCommit::mark(Durability level) const noexcept {
+  switch (level) {
+    case Durability::kMemory: return next_lsn_.load() - 1;
+    case Durability::kOs: return written_.load();
+    case Durability::kDisk: return synced_.load();
+  }
+  return 0;
+}
+
+// Answers whether the fate of `lsn` is known, and which it is.
+bool GroupCommit::settled(std::uint64_t lsn, Durability level, Status* status) const {
+  if (lsn == 0 || lsn <= mark(level)) {
+    if (lsn == 0 || level == Durability::kMemory) {
+      return true;
+    }
+    const std::lock_guard lock(wait_mutex_);
+    const auto range = refused_.lower_bound(lsn);
+    if (range != refused_.end() && range->second <= lsn) {
+      *status = Status(Code::kNoSpace, std::string(parts_.journal.path()));
+    }
+    return true;
+  }
+  if (mode_.load() == Mode::kOk) {
+    return false;
+  }
+  const std::lock_guard lock(wait_mutex_);
+  const auto range = refused_.lower_bound(lsn);
+  if (range != refused_.end() && range->second <= lsn) {
+    *status = Status(Code::kNoSpace, std::string(parts_.journal.path()));
+    return true;
+  }
+  if (failed_from_ != 0 && lsn >= failed_from_) {
+    *status = Status(Code::kJournalFailed, failure_);
+    return true;
+  }
+  return false;
+}
+
+Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeout) {
+  Status status;
+  if (settled(lsn, level, &status)) {
+    return status;
+  }
+  if (lsn > last_lsn()) {
+    return Status(Code::kOutOfRange, "LSN " + std::to_string(lsn) + " has not been handed out");
+  }
+  if (level == Durability::kDisk) {
+    std::uint64_t wanted = want_synced_.load();
+    while (wanted < lsn && !want_synced_.compare_exchange_weak(wanted, lsn)) {
+    }
+  }
+  const steady_clock::time_point start = steady_clock::now();
+  // A bound on the sleep, so that a commit nobody leads is led by the next that looks.
+  constexpr auto kLook = std::chrono::milliseconds(5);
+  for (;;) {
+    if (leader_.try_lock()) {
+      {
+        const std::lock_guard lead(leader_, std::adopt_lock);
+        if (!settled(lsn, level, &status)) {
+          commit_locked();
+        }
+      }
+      // The next batch needs a leader, and the chores of this one a thread that is awake for them.
+      if (incoming_count_.load() != 0 ||
+          (sleep_.load() == Sleep::kAsleep && !chore_planned_.load())) {
+        kick();
+      }
+    }
+    if (settled(lsn, level, &status)) {
+      return status;
+    }
+    if (steady_clock::now() - start >= timeout) {
+      return Status(Code::kTimedOut,
+                    "LSN " + std::to_string(lsn) + " is not " + std::string(to_string(level)));
+    }
+    std::unique_lock lock(wait_mutex_);
+    const std::uint64_t batch = lsn <= batch_last_lsn_ ? batch_ : batch_ + 1;
+    if (lsn > mark(level)) {
+      wait_[batch % kWaitSlots].wait_for(lock, std::min<Nanoseconds>(kLook, timeout));
+    }
+  }
+}
+
+void GroupCommit::begin_batch(std::uint64_t last_lsn) {
+  const std::lock_guard lock(wait_mutex_);
+  ++batch_;
+  batch_last_lsn_ = std::max(batch_last_lsn_, last_lsn);
+}
+
+void GroupCommit::notify_batch() {
+  // The lock orders the marks before the look of a caller that is about to wait.
+  const std::lock_guard lock(wait_mutex_);
+  wait_[batch_ % kWaitSlots].notify_all();
+}
+
+void GroupCommit::notify_all() {
+  const std::lock_guard lock(wait_mutex_);
+  for (std::condition_variable& slot : wait_) {
+    slot.notify_all();
+  }
+}
+
+std::optional<std::chrono::steady_clock::time_point> GroupCommit::commit_once() {
+  const std::lock_guard lead(leader_);
+  commit_locked();
+  chores();
+  return next_chore();
+}
+
+void GroupCommit::start_thread() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void GroupCommit::run() {
+  prctl(PR_SET_NAME, "cw-commit", 0UL, 0UL, 0UL);
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  std::size_t nap = 0;
+  for (;;) {
+    const std::uint64_t before = written_.load();
+    const std::optional<SteadyTime> chore = commit_once();
+    if (incoming_count_.load() != 0 && mode_.load() == Mode::kOk) {
+      nap = 0;
+      continue;
+    }
+    nap = written_.load() != before ? 0 : nap;
+    std::unique_lock lock(sleep_mutex_);
+    if (stopping_) {
+      return;
+    }
+    if (nap < kNaps.size()) {
+      sleep_.store(Sleep::kNapping);
+      sleep_cv_.wait_for(lock, kNaps[nap++], [this] { return kicked_ || stopping_; });
+    } else {
+      chore_planned_.store(chore.has_value());
+      sleep_.store(Sleep::kAsleep);
+      // seq_cst: either this look sees what was enqueued or nudge() sees that we sleep.
+      if (incoming_count_.load() == 0 || mode_.load() != Mode::kOk) {
+        const bool woken = sleep_cv_.wait_until(
+            lock, chore.value_or(steady_clock::now() + std::chrono::hours(1)), [this] {
+              return kicked_ || stopping_;
+            });
+        const std::lock_guard count(telemetry_mutex_);
+        wakes_ += woken ? 1 : 0;
+      }
+    }
+    sleep_.store(Sleep::kAwake);
+    if (kicked_) {
+      nap = 0;
+    }
+    kicked_ = false;
+  }
+}
+
+void GroupCommit::stop(bool clean) {
+  closed_.store(Code::kStopped);
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(sleep_mutex_);
+      stopping_ = true;
+    }
+    sleep_cv_.notify_one();
+    thread_.join();
+  }
+  const std::lock_guard lead(leader_);
+  commit_locked();
+  if (clean && mode_.load() == Mode::kOk) {
+    const Status written = write_watermark(true, true);
+    if (!written.ok()) {
+      handle_failure(work_, work_.ops.size(), written);
+    }
+  }
+  notify_all();
+}
+
+Health GroupCommit::health() const noexcept {
+  switch (mode_.load()) {
+    case Mode::kOk: return Health::kOk;
+    case Mode::kNoSpace: return Health::kDegraded;
+    case Mode::kFailed: return Health::kFailed;
+  }
+  return Health::kFailed;
+}
+
+void GroupCommit::fill(Stats* stats) const {
+  stats->next_lsn = next_lsn_.load();
+  stats->written_lsn = written_.load();
+  stats->synced_lsn = synced_.load();
+  stats->durable_lag = stats->next_lsn - 1 - std::min(stats->written_lsn, stats->next_lsn - 1);
+  stats->journal = parts_.journal.stats();
+  stats->health = health();
+  if (stats->health == Health::kDegraded) {
+    stats->health_reason = "no space: " + std::string(parts_.journal.path());
+  } else if (stats->health == Health::kFailed) {
+    const std::lock_guard lock(wait_mutex_);
+    stats->health_reason = failure_;
+  }
+  const std::lock_guard lock(telemetry_mutex_);
+  stats->commits = commits_;
+  stats->ops = ops_;
+  stats->elided = elided_ops_;
+  stats->reappended = reappended_;
+  stats->rolled_back = rolled_back_;
+  stats->commit_wakes = wakes_;
+  stats->batch_ops = batch_ops_;
+  stats->sync_ns = sync_ns_;
+}
+
+}  // namespace countwheel::detail

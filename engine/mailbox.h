@@ -1,0 +1,101 @@
+// Mailbox: what the group commit tells the tick thread.
+//
+// Durable (re)schedules arrive here and only here: a task that is in a wheel is durable. `released`
+// is the LSN up to which everything has passed: a wheel entry whose task has a later LSN belongs
+// to a reschedule that is not durable yet and is not handed over.
+#ifndef COUNTWHEEL_ENGINE_MAILBOX_H_
+#define COUNTWHEEL_ENGINE_MAILBOX_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include <countwheel/clock.h>
+
+namespace countwheel::detail {
+
+struct MailItem {
+  std::int64_t deadline_ns = 0;  // on its clock
+  std::uint32_t index = 0;
+  std::uint32_t slack_us = 0;
+  ClockKind clock = ClockKind::kWall;
+};
+
+// Thread contract: put() from any thread, take() and announce() by the tick thread.
+class Mailbox {
+ public:
+  // The tick thread is woken when something arrives that is due before it would wake, or when this
+  // many items wait.
+  static constexpr std::size_t kWakeCount = 16 * 1024;
+
+  // Adds the items, which are left empty, and moves `released` on (0 leaves it). True when the
+  // tick thread must be woken.
+  bool put(std::vector<MailItem>& items, std::uint64_t released) {
+    Instant earliest{kNever, kNever};
+    for (const MailItem& item : items) {
+      std::int64_t& face =
+          item.clock == ClockKind::kWall ? earliest.wall_ns : earliest.boot_ns;
+      face = std::min(face, wake_of(item));
+    }
+    std::size_t waiting = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (items_.empty()) {
+        items_.swap(items);
+      } else {
+        items_.insert(items_.end(), items.begin(), items.end());
+      }
+      released_ = std::max(released_, released);
+      waiting = items_.size();
+    }
+    items.clear();
+    // seq_cst, like announce() and the check behind it: either this load sees the announcement or
+    // the tick thread sees the items.
+    return earliest.wall_ns < next_wake_wall_.load() || earliest.boot_ns < next_wake_boot_.load() ||
+           waiting > kWakeCount;
+  }
+
+  // Moves everything into `items`, which is empty; answers `released`.
+  std::uint64_t take(std::vector<MailItem>& items) {
+    const std::lock_guard lock(mutex_);
+    items.swap(items_);
+    return released_;
+  }
+
+  // Says when the tick thread will look again. True when it must look at once instead.
+  bool announce(Instant next_wake) {
+    next_wake_wall_.store(next_wake.wall_ns);
+    next_wake_boot_.store(next_wake.boot_ns);
+    const std::lock_guard lock(mutex_);
+    return !items_.empty();
+  }
+
+ private:
+  // Saturating: a deadline close to the end of time must not wrap into the past.
+  static std::int64_t wake_of(const MailItem& item) noexcept {
+    std::int64_t wake = 0;
+    return __builtin_add_overflow(
+               item.deadline_ns, std::int64_t{item.slack_us} * 1000, &wake)
+               ? kNever
+               : wake;
+  }
+
+  std::mutex mutex_;
+  std::vector<MailItem> items_;  // guarded by mutex_
+  std::uint64_t released_ = 0;   // guarded by mutex_
+  // While the tick thread is awake it looks at the mailbox before it sleeps: nobody need wake it.
+  std::atomic<std::int64_t> next_wake_wall_{std::numeric_limits<std::int64_t>::min()};
+  std::atomic<std::int64_t> next_wake_boot_{std::numeric_limits<std::int64_t>::min()};
+
+ public:
+  void awake() noexcept {
+    next_wake_wall_.store(std::numeric_limits<std::int64_t>::min());
+    next_wake_boot_.store(std::numeric_limits<std::int64_t>::min());
+  }
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_MAILBOX_H_

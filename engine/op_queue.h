@@ -1,0 +1,108 @@
+// OpQueue: operations on their way to the log, in LSN order.
+//
+// A queue is filled under the journal lock and then swapped whole to the group commit. Keys and
+// payloads are copied into blocks that do not move, so an operation is a value that names nothing
+// of the table: its task may be cancelled, moved or replaced meanwhile.
+#ifndef COUNTWHEEL_ENGINE_OP_QUEUE_H_
+#define COUNTWHEEL_ENGINE_OP_QUEUE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <countwheel/journal.h>
+
+#include "node.h"
+
+namespace countwheel::detail {
+
+// What an upsert or a reschedule replaced, until its record is written.
+struct Undo {
+  std::size_t position = 0;  // of the operation in its queue
+  NodeContent before;
+  bool has_data = false;  // an upsert: key and payload were replaced too
+  std::string data;       // the old key and payload
+  std::uint16_t key_bytes = 0;
+};
+
+// The bytes of operations: blocks that never move, reused after clear().
+class ByteArena {
+ public:
+  static constexpr std::size_t kBlockBytes = 256 * 1024;
+
+  char* take(std::size_t bytes) {
+    if (bytes > kBlockBytes) {
+      large_.push_back(std::make_unique<char[]>(bytes));
+      return large_.back().get();
+    }
+    if (used_ + bytes > kBlockBytes || blocks_.empty()) {
+      if (!blocks_.empty()) {
+        ++current_;
+      }
+      if (current_ == blocks_.size()) {
+        blocks_.push_back(std::make_unique_for_overwrite<char[]>(kBlockBytes));
+      }
+      used_ = 0;
+    }
+    char* place = blocks_[current_].get() + used_;
+    used_ += bytes;
+    return place;
+  }
+
+  void clear() {
+    large_.clear();
+    // A burst's blocks go back, a usual batch's stay.
+    constexpr std::size_t kKeptBlocks = 64;
+    if (blocks_.size() > kKeptBlocks) {
+      blocks_.resize(kKeptBlocks);
+    }
+    current_ = 0;
+    used_ = 0;
+  }
+
+ private:
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  std::vector<std::unique_ptr<char[]>> large_;
+  std::size_t current_ = 0;
+  std::size_t used_ = 0;
+};
+
+struct OpQueue {
+  std::vector<Op> ops;
+  std::vector<Undo> undos;  // ascending by position
+  ByteArena arena;
+
+  bool empty() const noexcept { return ops.empty(); }
+
+  void push(const Op& op, std::string_view key, std::string_view payload, std::string_view text) {
+    Op& pushed = ops.emplace_back(op);
+    pushed.key_bytes = static_cast<std::uint16_t>(key.size());
+    pushed.payload_bytes = static_cast<std::uint32_t>(payload.size());
+    pushed.text_bytes = static_cast<std::uint16_t>(text.size());
+    const std::size_t bytes = key.size() + payload.size() + text.size();
+    if (bytes == 0) {
+      return;
+    }
+    char* to = arena.take(bytes);
+    pushed.data = to;
+    for (const std::string_view part : {key, payload, text}) {
+      if (!part.empty()) {
+        std::memcpy(to, part.data(), part.size());
+        to += part.size();
+      }
+    }
+  }
+
+  void clear() {
+    ops.clear();
+    undos.clear();
+    arena.clear();
+  }
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_OP_QUEUE_H_

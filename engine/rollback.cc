@@ -1,0 +1,145 @@
+#include "rollback.h"
+
+#include <countwheel/assert.h>
+
+namespace countwheel::detail {
+
+std::vector<bool> Rollback::run(const OpQueue& queue, std::size_t begin) {
+  std::vector<bool> kept(queue.ops.size(), false);
+  std::size_t undo = queue.undos.size();
+  for (std::size_t i = queue.ops.size(); i > begin; --i) {
+    const Op& op = queue.ops[i - 1];
+    const Undo* before = nullptr;
+    if (undo > 0 && queue.undos[undo - 1].position == i - 1) {
+      before = &queue.undos[--undo];
+    }
+    if (this->undo(op, before)) {
+      ++undone_;
+    } else {
+      kept[i - 1] = true;
+      kept_ids_.insert(op.id.value);
+    }
+  }
+  return kept;
+}
+
+bool Rollback::undo(const Op& op, const Undo* undo) {
+  if (op.durability == Durability::kMemory || kept_ids_.contains(op.id.value)) {
+    return false;
+  }
+  Shard& shard = table_.shard_for(op.id);
+  switch (op.kind) {
+    case OpKind::kSchedule:
+      if (op.base_lsn != op.lsn) {
+        return false;  // The cleaner's.
+      }
+      break;
+    case OpKind::kCancel:
+    case OpKind::kReschedule:
+      break;
+    default:
+      return false;
+  }
+  const std::lock_guard lock(shard.mutex);
+  Node& node = table_.node(op.id.index());
+  COUNTWHEEL_ASSERT(node.load().generation() == op.id.generation());
+  if (op.kind == OpKind::kCancel) {
+    return undo_cancel(shard, node, op);
+  }
+  if (op.kind == OpKind::kReschedule) {
+    return undo_reschedule(node, op, *undo);
+  }
+  return undo == nullptr ? undo_schedule(shard, node, op) : undo_upsert(shard, node, op, *undo);
+}
+
+bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
+  const Word word = node.load();
+  if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kFree))) {
+    return false;
+  }
+  const std::uint32_t slot = slot_of(op.id.index());
+  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+    shard.keys.erase(slot);
+  }
+  if (node.has(kFlagBlocked)) {
+    // The running task it waited for has its key to itself again.
+    std::erase_if(shard.successors, [&](const auto& pair) {
+      if (pair.second != op.id.index()) {
+        return false;
+      }
+      Node& running = table_.node(pair.first);
+      running.flags.fetch_and(static_cast<std::uint8_t>(~kFlagKeyLost));
+      shard.keys.insert(slot_of(pair.first));
+      return true;
+    });
+  }
+  limits_.give(node.data_bytes());
+  --shard.counts.scheduled;
+  table_.release(op.id.index());
+  return true;
+}
+
+bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo) {
+  const Word word = node.load();
+  if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kMoving))) {
+    return false;
+  }
+  const std::string_view data = undo.data;
+  const std::uint64_t new_bytes = node.data_bytes();
+  // The set hashes a slot by its node's key: out before the bytes move, in again after.
+  shard.keys.erase(slot_of(op.id.index()));
+  TaskTable::drop_data(node);
+  const bool put = TaskTable::put_data(
+      node, data.substr(0, undo.key_bytes), data.substr(undo.key_bytes));
+  COUNTWHEEL_ASSERT(put);
+  shard.keys.insert(slot_of(op.id.index()));
+  limits_.force_bytes(node.data_bytes());
+  limits_.give_bytes(new_bytes);
+  write_content(node, undo.before);
+  node.store(word.bumped(State::kScheduled));
+  --shard.counts.scheduled;
+  --shard.counts.replaced;
+  file(node, op.id.index());
+  return true;
+}
+
+bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
+  if (!op.releases) {
+    // It only asked a running task not to come back.
+    node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagCancelRequested));
+    return true;
+  }
+  const Word word = node.load();
+  COUNTWHEEL_ASSERT(word.state() == State::kCancelled);
+  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+    if (shard.keys.contains(node.key())) {
+      return false;  // A task acknowledged at `memory` has the key now.
+    }
+    shard.keys.insert(slot_of(op.id.index()));
+  }
+  limits_.force(node.data_bytes());
+  --shard.counts.cancelled;
+  node.store(word.bumped(State::kScheduled));
+  file(node, op.id.index());
+  return true;
+}
+
+bool Rollback::undo_reschedule(Node& node, const Op& op, const Undo& undo) {
+  const Word word = node.load();
+  if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kMoving))) {
+    return false;
+  }
+  write_content(node, undo.before);
+  node.store(word.bumped(State::kScheduled));
+  file(node, op.id.index());
+  return true;
+}
+
+void Rollback::file(const Node& node, std::uint32_t index) {
+  mail_.push_back({node.deadline_ns.load(std::memory_order_relaxed),
+                   index,
+                   node.slack_us.load(std::memory_order_relaxed),
+                   node.clock()});
+}
+
+}  // namespace countwheel::detail

@@ -1,0 +1,49 @@
+// Rollback: takes back what the log has definitely refused (SEMANTICS 3).
+//
+// Operations are undone newest first. Kept are those that somebody was already told of at `memory`,
+// the engine's own records, and whatever a kept operation stands on: the same task, or the key that
+// its task took over.
+#ifndef COUNTWHEEL_ENGINE_ROLLBACK_H_
+#define COUNTWHEEL_ENGINE_ROLLBACK_H_
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "pending_limits.h"
+#include "mailbox.h"
+#include "op_queue.h"
+#include "task_table.h"
+
+namespace countwheel::detail {
+
+class Rollback {
+ public:
+  Rollback(TaskTable& table, Limits& limits) : table_(table), limits_(limits) {}
+
+  // Undoes the operations of `queue` from `begin` on, newest first; answers which were kept.
+  // Called for the newest queue first.
+  std::vector<bool> run(const OpQueue& queue, std::size_t begin);
+
+  // The tasks that must be filed in a wheel again.
+  std::vector<MailItem>& mail() noexcept { return mail_; }
+  std::uint64_t undone() const noexcept { return undone_; }
+
+ private:
+  bool undo(const Op& op, const Undo* undo);
+  bool undo_schedule(Shard& shard, Node& node, const Op& op);
+  bool undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo);
+  bool undo_cancel(Shard& shard, Node& node, const Op& op);
+  bool undo_reschedule(Node& node, const Op& op, const Undo& undo);
+  void file(const Node& node, std::uint32_t index);
+
+  TaskTable& table_;
+  Limits& limits_;
+  std::unordered_set<std::uint64_t> kept_ids_;
+  std::vector<MailItem> mail_;
+  std::uint64_t undone_ = 0;
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_ROLLBACK_H_

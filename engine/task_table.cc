@@ -1,0 +1,236 @@
+#include "task_table.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+#include <countwheel/assert.h>
+
+namespace countwheel::detail {
+namespace {
+
+constexpr std::uint32_t kLastGeneration = 0xffffffff;
+
+std::size_t hash_key(std::string_view key) noexcept {
+  return std::hash<std::string_view>{}(key);
+}
+
+}  // namespace
+
+NodeSlab::NodeSlab() : blocks_(std::make_unique<std::atomic<Node*>[]>(kBlocks)) {}
+
+NodeSlab::~NodeSlab() {
+  for (std::uint32_t i = 0; i < kBlocks; ++i) {
+    Node* block = blocks_[i].load(std::memory_order_relaxed);
+    if (block != nullptr) {
+      munmap(block, kBlockSlots * sizeof(Node));
+    }
+  }
+}
+
+bool NodeSlab::grow(std::uint32_t slot) noexcept {
+  const std::uint32_t block = slot >> kBlockBits;
+  if (blocks_[block].load(std::memory_order_relaxed) != nullptr) {
+    return true;
+  }
+  // Fresh pages are zero, which is a free node of generation 0, and cost nothing until touched.
+  void* memory = mmap(nullptr,
+                      kBlockSlots * sizeof(Node),
+                      PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1,
+                      0);
+  if (memory == MAP_FAILED) {
+    return false;
+  }
+  blocks_[block].store(static_cast<Node*>(memory), std::memory_order_release);
+  return true;
+}
+
+std::size_t KeyHash::operator()(std::string_view key) const noexcept {
+  return hash_key(key);
+}
+std::size_t KeyHash::operator()(std::uint32_t slot) const noexcept {
+  return hash_key(nodes->at(slot).key());
+}
+bool KeyEqual::operator()(std::string_view key, std::uint32_t slot) const noexcept {
+  return nodes->at(slot).key() == key;
+}
+
+Shard::~Shard() {
+  for (std::uint32_t slot = 0; slot < used_slots; ++slot) {
+    TaskTable::drop_data(nodes.at(slot));
+  }
+}
+
+TaskTable::TaskTable() = default;
+
+std::uint32_t TaskTable::shard_of_key(std::string_view key) noexcept {
+  // The top bits: the hash set of the shard uses the others.
+  return static_cast<std::uint32_t>(hash_key(key) >> (64 - kShardBits));
+}
+
+std::uint32_t TaskTable::shard_of_thread() noexcept {
+  static std::atomic<std::uint32_t> next{0};
+  thread_local const std::uint32_t mine =
+      next.fetch_add(1, std::memory_order_relaxed) % kShards;
+  return mine;
+}
+
+Node* TaskTable::find(Shard& shard, TaskId id) const noexcept {
+  const std::uint32_t slot = slot_of(id.index());
+  if (slot >= shard.used_slots) {
+    return nullptr;
+  }
+  Node& node = shard.nodes.at(slot);
+  const Word word = node.load();
+  return word.generation() == id.generation() && word.state() != State::kFree ? &node : nullptr;
+}
+
+std::optional<std::uint32_t> TaskTable::find_key(Shard& shard,
+                                                 std::uint32_t number,
+                                                 std::string_view key) const noexcept {
+  const auto found = shard.keys.find(key);
+  if (found == shard.keys.end()) {
+    return std::nullopt;
+  }
+  return number << kSlotBits | *found;
+}
+
+std::optional<TaskId> TaskTable::allocate(std::uint32_t number) noexcept {
+  Shard& shard = shards_[number];
+  std::uint32_t slot = shard.free_head;
+  if (slot != Shard::kNoSlot) {
+    Node& node = shard.nodes.at(slot);
+    shard.free_head =
+        static_cast<std::uint32_t>(node.deadline_ns.load(std::memory_order_relaxed));
+    if (shard.free_head == Shard::kNoSlot) {
+      shard.free_tail = Shard::kNoSlot;
+    }
+  } else {
+    if (shard.used_slots == kMaxSlots || !shard.nodes.grow(shard.used_slots)) {
+      return std::nullopt;
+    }
+    slot = shard.used_slots++;
+  }
+  Node& node = shard.nodes.at(slot);
+  const std::uint32_t generation = std::max(node.load().generation(), generation_floor_) + 1;
+  node.store(Word::of(generation, 0, State::kFree));
+  return TaskId::of(number << kSlotBits | slot, generation);
+}
+
+void TaskTable::release(std::uint32_t index) noexcept {
+  Shard& shard = shards_[shard_of(index)];
+  const std::uint32_t slot = slot_of(index);
+  Node& node = shard.nodes.at(slot);
+  const Word word = node.load();
+  COUNTWHEEL_ASSERT(word.state() != State::kScheduled);
+  if (!shard.errors.empty()) {
+    shard.errors.erase(TaskId::of(index, word.generation()).value);
+  }
+  drop_data(node);
+  node.store(word.bumped(State::kFree));
+  if (word.generation() == kLastGeneration) {
+    ++shard.retired;
+    return;
+  }
+  node.deadline_ns.store(Shard::kNoSlot, std::memory_order_relaxed);
+  if (shard.free_tail == Shard::kNoSlot) {
+    shard.free_head = slot;
+  } else {
+    shard.nodes.at(shard.free_tail).deadline_ns.store(slot, std::memory_order_relaxed);
+  }
+  shard.free_tail = slot;
+}
+
+bool TaskTable::put_data(Node& node, std::string_view key, std::string_view payload) noexcept {
+  const std::size_t bytes = key.size() + payload.size();
+  char* to = node.inline_data;
+  char* heap = nullptr;
+  if (bytes > Node::kInlineBytes) {
+    heap = static_cast<char*>(std::malloc(bytes));
+    if (heap == nullptr) {
+      return false;
+    }
+    to = heap;
+  }
+  if (!key.empty()) {
+    std::memcpy(to, key.data(), key.size());
+  }
+  if (!payload.empty()) {
+    std::memcpy(to + key.size(), payload.data(), payload.size());
+  }
+  if (heap != nullptr) {
+    node.heap_data = heap;
+  }
+  node.key_bytes = static_cast<std::uint32_t>(key.size()) & 0x7ff;
+  node.payload_bytes = static_cast<std::uint32_t>(payload.size()) & 0x1fffff;
+  return true;
+}
+
+void TaskTable::drop_data(Node& node) noexcept {
+  if (node.on_heap()) {
+    std::free(node.heap_data);
+  }
+  node.key_bytes = 0;
+  node.payload_bytes = 0;
+}
+
+Node* TaskTable::place(std::uint32_t index) noexcept {
+  Shard& shard = shards_[shard_of(index)];
+  const std::uint32_t slot = slot_of(index);
+  // Blocks between are made too: used_slots counts from the first.
+  for (std::uint32_t s = shard.used_slots; s <= slot; s = (s | 0xffff) + 1) {
+    if (!shard.nodes.grow(s)) {
+      return nullptr;
+    }
+  }
+  shard.used_slots = std::max(shard.used_slots, slot + 1);
+  return &shard.nodes.at(slot);
+}
+
+void TaskTable::finish_restore(std::uint32_t generation_floor) noexcept {
+  generation_floor_ = generation_floor;
+  for (Shard& shard : shards_) {
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      Node& node = shard.nodes.at(slot);
+      if (node.load().state() != State::kFree) {
+        continue;
+      }
+      node.deadline_ns.store(Shard::kNoSlot, std::memory_order_relaxed);
+      if (shard.free_tail == Shard::kNoSlot) {
+        shard.free_head = slot;
+      } else {
+        shard.nodes.at(shard.free_tail).deadline_ns.store(slot, std::memory_order_relaxed);
+      }
+      shard.free_tail = slot;
+    }
+  }
+}
+
+std::optional<TaskTable::Scheduled> TaskTable::read_scheduled(
+    std::uint32_t index) const noexcept {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const Node& node = this->node(index);
+  const Word word = node.load();
+  if (word.state() != State::kScheduled) {
+    return std::nullopt;
+  }
+  const Scheduled read{word,
+                       node.deadline_ns.load(kRelaxed),
+                       node.wall_ns.load(kRelaxed),
+                       node.lsn.load(kRelaxed),
+                       node.type.load(kRelaxed),
+                       node.flags.load(kRelaxed)};
+  // Partner: the release fence in write_content.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (node.load(kRelaxed) != word || (read.flags & kFlagBlocked) != 0) {
+    return std::nullopt;
+  }
+  return read;
+}
+
+}  // namespace countwheel::detail

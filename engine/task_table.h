@@ -1,0 +1,180 @@
+// TaskTable: id -> node and key -> node, in 16 shards.
+//
+// An id is {generation, index} and the index is the place itself: {shard 4, slot 28}. There is no
+// id hash, in memory or in replay. Slots are taken first in, first out, so that a generation
+// repeats only after the whole free list has been used; a slot at the last generation is retired.
+//
+// Shard count and bits are part of log format 1: a stored index means the same place for ever.
+#ifndef COUNTWHEEL_ENGINE_TASK_TABLE_H_
+#define COUNTWHEEL_ENGINE_TASK_TABLE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_set.hpp>
+
+#include <countwheel/task.h>
+
+#include "node.h"
+
+namespace countwheel::detail {
+
+inline constexpr std::uint32_t kShardBits = 4;
+inline constexpr std::uint32_t kShards = 1U << kShardBits;
+inline constexpr std::uint32_t kSlotBits = 32 - kShardBits;
+inline constexpr std::uint32_t kMaxSlots = 1U << kSlotBits;
+
+inline constexpr std::uint32_t shard_of(std::uint32_t index) noexcept {
+  return index >> kSlotBits;
+}
+inline constexpr std::uint32_t slot_of(std::uint32_t index) noexcept {
+  return index & (kMaxSlots - 1);
+}
+
+// Nodes at stable addresses, found without a lock.
+class NodeSlab {
+ public:
+  NodeSlab();
+  ~NodeSlab();
+  NodeSlab(const NodeSlab&) = delete;
+  NodeSlab& operator=(const NodeSlab&) = delete;
+
+  // REQUIRES: grow() has made room for the slot. Lock-free.
+  Node& at(std::uint32_t slot) const noexcept {
+    return blocks_[slot >> kBlockBits].load(std::memory_order_acquire)[slot & (kBlockSlots - 1)];
+  }
+  // Makes room for `slot`; false when memory is lacking.
+  bool grow(std::uint32_t slot) noexcept;
+
+ private:
+  static constexpr std::uint32_t kBlockBits = 16;
+  static constexpr std::uint32_t kBlockSlots = 1U << kBlockBits;
+  static constexpr std::uint32_t kBlocks = kMaxSlots / kBlockSlots;
+
+  // Acquire loads pair with the release store in grow().
+  std::unique_ptr<std::atomic<Node*>[]> blocks_;
+};
+
+// What counts are kept under the shard lock (SEMANTICS 8, I30).
+struct ShardCounts {
+  std::uint64_t scheduled = 0;
+  std::uint64_t done = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t dead = 0;
+  std::uint64_t replaced = 0;
+  std::uint64_t running = 0;
+  std::uint64_t failed_attempts = 0;
+  std::uint64_t crashes = 0;
+
+  std::uint64_t pending() const noexcept { return scheduled - done - cancelled - dead - replaced; }
+};
+
+class TaskTable;
+
+struct KeyHash {
+  using is_transparent = void;
+  const NodeSlab* nodes;
+  std::size_t operator()(std::string_view key) const noexcept;
+  std::size_t operator()(std::uint32_t slot) const noexcept;
+};
+struct KeyEqual {
+  using is_transparent = void;
+  const NodeSlab* nodes;
+  bool operator()(std::uint32_t a, std::uint32_t b) const noexcept { return a == b; }
+  bool operator()(std::string_view key, std::uint32_t slot) const noexcept;
+  bool operator()(std::uint32_t slot, std::string_view key) const noexcept {
+    return (*this)(key, slot);
+  }
+};
+
+struct alignas(64) Shard {
+  Shard() : keys(0, KeyHash{&nodes}, KeyEqual{&nodes}) {}
+  ~Shard();
+
+  mutable std::mutex mutex;
+  NodeSlab nodes;  // at() without the lock, everything else with it
+
+  // Guarded by mutex.
+  std::uint32_t used_slots = 0;  // slots ever taken
+  std::uint32_t free_head = kNoSlot;
+  std::uint32_t free_tail = kNoSlot;
+  std::uint32_t retired = 0;
+  boost::unordered_flat_set<std::uint32_t, KeyHash, KeyEqual> keys;
+  std::unordered_map<std::uint64_t, std::string> errors;  // id -> last error
+  std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
+  ShardCounts counts;
+
+  static constexpr std::uint32_t kNoSlot = 0xffffffff;
+};
+
+class TaskTable {
+ public:
+  TaskTable();
+
+  Shard& shard(std::uint32_t number) noexcept { return shards_[number]; }
+  const Shard& shard(std::uint32_t number) const noexcept { return shards_[number]; }
+  Shard& shard_for(TaskId id) noexcept { return shards_[shard_of(id.index())]; }
+  const Shard& shard_for(TaskId id) const noexcept { return shards_[shard_of(id.index())]; }
+  // Tasks with a key live where their key says, others where the calling thread likes.
+  static std::uint32_t shard_of_key(std::string_view key) noexcept;
+  static std::uint32_t shard_of_thread() noexcept;
+
+  // The node behind a slot that has been taken once. Lock-free.
+  Node& node(std::uint32_t index) const noexcept {
+    return shards_[shard_of(index)].nodes.at(slot_of(index));
+  }
+  void prefetch(std::uint32_t index) const noexcept { __builtin_prefetch(&node(index)); }
+
+  // -- Under the lock of the shard --
+
+  // The live or dead node of this id, or null.
+  Node* find(Shard& shard, TaskId id) const noexcept;
+  // The index of the live task that holds the key.
+  std::optional<std::uint32_t> find_key(Shard& shard, std::uint32_t number, std::string_view key)
+      const noexcept;
+
+  // A free slot with its next generation, in state kFree. Nothing when the shard is full or memory
+  // is lacking.
+  std::optional<TaskId> allocate(std::uint32_t number) noexcept;
+  // Gives the slot back. REQUIRES: nobody can reach it by key any more.
+  void release(std::uint32_t index) noexcept;
+  // Copies key and payload into the node, which has none. False when memory is lacking.
+  static bool put_data(Node& node, std::string_view key, std::string_view payload) noexcept;
+  static void drop_data(Node& node) noexcept;
+
+  // -- Restore: one thread, before anything runs --
+
+  // The node at `index`, made room for.
+  Node* place(std::uint32_t index) noexcept;
+  // Rebuilds the free lists; generations continue above `generation_floor`.
+  void finish_restore(std::uint32_t generation_floor) noexcept;
+  void set_generation_floor(std::uint32_t floor) noexcept { generation_floor_ = floor; }
+
+  // A consistent copy of a scheduled node's place in time.
+  struct Scheduled {
+    Word word;
+    std::int64_t deadline_ns = 0;
+    std::int64_t wall_ns = 0;
+    std::uint64_t lsn = 0;
+    std::uint16_t type = 0;
+    std::uint8_t flags = 0;
+  };
+  // Lock-free; nothing when the task is not scheduled, is blocked, or changes meanwhile.
+  std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
+
+ private:
+  std::array<Shard, kShards> shards_;
+  std::uint32_t generation_floor_ = 0;
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_TASK_TABLE_H_
