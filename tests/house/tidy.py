@@ -188,11 +188,17 @@ def check_options(path, lines, report):
         comment = []
 
 
-def check_listed(path, build_files, report):
+def check_listed(path, texts, report):
+    """The nearest CMakeLists.txt upwards names each source, relative to where it lies itself."""
     if not path.startswith(ROOMS + GUESTS) or "/consumer/" in path:
         return
-    if not re.search(r"[\s/]" + re.escape(os.path.basename(path)) + r"[\s)]", build_files):
-        report(path, 1, "listed in no CMakeLists.txt: nobody compiles it")
+    directory = os.path.dirname(path)
+    while directory and f"{directory}/CMakeLists.txt" not in texts:
+        directory = os.path.dirname(directory)
+    build_file = texts.get(f"{directory}/CMakeLists.txt", "")
+    name = re.escape(os.path.relpath(path, directory))
+    if not re.search(r"(^|[\s/])" + name + r"[\s)]", build_file):
+        report(path, 1, f"not listed in {directory}/CMakeLists.txt: nobody compiles it")
 
 
 def tidy(root):
@@ -207,7 +213,6 @@ def tidy(root):
         with open(os.path.join(root, path), encoding="utf-8") as file:
             texts[path] = file.read()
     headers = public_headers(paths)
-    build_files = "\n".join(text for path, text in texts.items() if "CMakeLists" in path)
     for path, text in texts.items():
         lines = text.split("\n")
         if lines and lines[-1] == "":
@@ -217,7 +222,7 @@ def tidy(root):
             check_size(path, text, lines, report)
             check_includes(path, lines, headers, report)
         if path.endswith(".cc"):
-            check_listed(path, build_files, report)
+            check_listed(path, texts, report)
         if path.endswith(".md"):
             check_document(path, lines, report)
         if re.search(r"/include/countwheel/\w+\.h$", path):

@@ -121,6 +121,7 @@ class TidyTest(unittest.TestCase):
         self.assert_one(path, text, f"{path}:4", "Default:")
 
     def test_source_that_nobody_compiles(self):
+        self.assert_one("wal/wheel.cc", "int a;\n", "wal/wheel.cc:1", "nobody compiles")
         self.assert_one("engine/orphan.cc", "int a;\n", "engine/orphan.cc:1", "nobody compiles")
 
 
