@@ -165,7 +165,7 @@ def check_document(path, lines, report):
 
 # A member of a struct, unless its type is another ...Options.
 OPTION_FIELD = re.compile(
-    r"^  (?!\w*Options )[\w:<>, ()&*]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$")
+    r"^  (?!\w*Options |friend |static )[\w:<>, ()&*]+ \w+(\s*=.*|\{.*\})?;(\s*//.*)?$")
 
 
 def check_options(path, lines, report):

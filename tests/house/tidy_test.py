@@ -115,6 +115,13 @@ class TidyTest(unittest.TestCase):
             text = f"struct EngineOptions {{\n  // Says nothing.\n  {field}\n}};\n"
             self.assert_one(path, text, f"{path}:3", "Default:")
 
+    def test_what_is_no_option_needs_no_default(self):
+        path = "engine/include/countwheel/options.h"
+        for member in ("WheelOptions wheel = {};", "static constexpr int kMax = 3;",
+                       "friend bool operator==(const A&, const A&) = default;"):
+            text = f"struct EngineOptions {{\n  {member}\n}};\nint workers = 2;\n"
+            self.assertEqual(self.offences(files={path: text}), [])
+
     def test_comment_of_one_option_does_not_serve_the_next(self):
         path = "engine/include/countwheel/options.h"
         text = "struct AOptions {\n  // Default: 1.\n  int a = 1;\n  int b = 1;\n};\n"
