@@ -1,0 +1,197 @@
+#include "store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+
+#include "bytes.h"
+#include "os_error.h"
+#include "rocksdb_log_format.h"
+
+namespace countwheel::wal {
+namespace {
+
+constexpr std::size_t kReadAheadBytes = std::size_t{2} << 20;
+constexpr int kMemtables = 3;
+
+// RocksDB's own log file would lie on the same disk: on a full one, writing to it from the error
+// path fails an assertion and takes the process along. What it would say, our Status says.
+class SilentLogger final : public rocksdb::Logger {
+ public:
+  SilentLogger() : rocksdb::Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+// RocksDB's recovery from a full disk runs on a thread of its own, hangs when the database is
+// closed meanwhile, and may leave column families apart. recover() does it when asked.
+class NoAutoRecovery final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason,
+                            rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
+rocksdb::DBOptions database_options(const WalOptions& options, rocksdb::Env* env, bool create) {
+  rocksdb::DBOptions result;
+  result.env = env;
+  result.create_if_missing = create;
+  result.create_missing_column_families = create;
+  result.paranoid_checks = true;
+  // Torn tails open, everything else stops the replay; what was lost by that, WalScan knows.
+  result.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // One log file after open: a torn one beside a later one would be hard to tell from damage.
+  result.avoid_flush_during_recovery = false;
+  result.max_open_files = -1;
+  result.use_fsync = false;
+  result.recycle_log_file_num = 0;
+  result.manual_wal_flush = false;
+  // An idle column family pins log files; ours alone never reaches this.
+  result.max_total_wal_size = (kMemtables + 2) * options.memtable_bytes;
+  result.info_log = std::make_shared<SilentLogger>();
+  // Set, because the header's default depends on NDEBUG.
+  result.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  result.listeners.push_back(std::make_shared<NoAutoRecovery>());
+  result.max_bgerror_resume_count = 0;
+  result.stats_dump_period_sec = 0;
+  result.stats_persist_period_sec = 0;
+  // Flushes trickle to the disk instead of stalling the log's fsync at their end.
+  result.bytes_per_sync = std::uint64_t{1} << 20;
+  return result;
+}
+
+rocksdb::ColumnFamilyOptions family_options(const WalOptions& options) {
+  rocksdb::ColumnFamilyOptions result;
+  result.write_buffer_size = options.memtable_bytes;
+  result.max_write_buffer_number = kMemtables;
+  // Files of a log are disjoint and die oldest first: there is nothing to compact.
+  result.disable_auto_compactions = true;
+  result.compression = rocksdb::CompressionType::kNoCompression;
+  rocksdb::BlockBasedTableOptions table;
+  table.format_version = 5;
+  table.checksum = rocksdb::ChecksumType::kXXH3;
+  table.no_block_cache = true;  // every block is read once
+  result.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return result;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const WalOptions& options) {
+  return {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
+          {kFamilyName, family_options(options)}};
+}
+
+rocksdb::Env* base_env(const WalOptions& options) {
+  return options.env != nullptr ? options.env : rocksdb::Env::Default();
+}
+
+}  // namespace
+
+std::string blob_key(std::uint64_t sequence) {
+  std::string key(kBlobKeyBytes, kBlobKeyPrefix);
+  store_u64_big_endian(key.data() + 1, sequence);
+  return key;
+}
+
+std::uint64_t sequence_of_key(const rocksdb::Slice& key) noexcept {
+  if (key.size() != kBlobKeyBytes || key[0] != kBlobKeyPrefix) {
+    return 0;
+  }
+  return load_u64_big_endian(key.data() + 1);
+}
+
+Result<std::unique_ptr<Store>> Store::open(const std::string& path,
+                                           const WalOptions& options,
+                                           bool create) {
+  std::unique_ptr<Store> store(new Store());
+  store->env_ = std::make_unique<GuardedEnv>(base_env(options));
+  rocksdb::DB* database = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(database_options(options, store->env_.get(), create), path,
+                        descriptors(options), &store->families_, &database);
+  store->database_.reset(database);
+  if (!status.ok()) {
+    store->families_.clear();
+    return rocksdb_error(status, path, "open the log");
+  }
+  return store;
+}
+
+Result<std::unique_ptr<Store>> Store::open_read_only(const std::string& path,
+                                                     const WalOptions& options) {
+  std::unique_ptr<Store> store(new Store());
+  store->env_ = std::make_unique<GuardedEnv>(base_env(options));
+  const rocksdb::DBOptions database = database_options(options, store->env_.get(), false);
+  std::vector<std::string> names;
+  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(database, path, &names);
+  if (status.ok() && std::find(names.begin(), names.end(), kFamilyName) == names.end()) {
+    return Status(Code::kNotADirectory, path + ": no log in it");
+  }
+  rocksdb::DB* opened = nullptr;
+  if (status.ok()) {
+    status = rocksdb::DB::OpenForReadOnly(database, path, descriptors(options), &store->families_,
+                                          &opened);
+  }
+  store->database_.reset(opened);
+  if (!status.ok()) {
+    store->families_.clear();
+    return rocksdb_error(status, path, "open the log");
+  }
+  return store;
+}
+
+Store::~Store() {
+  if (database_ == nullptr) {
+    return;
+  }
+  for (rocksdb::ColumnFamilyHandle* family : families_) {
+    database_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+  }
+}
+
+void Store::abandon() noexcept {
+  families_.clear();
+  static_cast<void>(database_.release());
+  static_cast<void>(env_.release());
+}
+
+std::unique_ptr<rocksdb::Iterator> Store::iterate() const {
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.fill_cache = false;
+  options.readahead_size = kReadAheadBytes;
+  return std::unique_ptr<rocksdb::Iterator>(
+      database_->NewIterator(options, families_.back()));
+}
+
+std::vector<TableFile> Store::table_files() {
+  rocksdb::ColumnFamilyMetaData facts;
+  database_->GetColumnFamilyMetaData(family(), &facts);
+  std::vector<TableFile> files;
+  for (const rocksdb::LevelMetaData& level : facts.levels) {
+    for (const rocksdb::SstFileMetaData& file : level.files) {
+      files.push_back({file.name, file.size, sequence_of_key(file.smallestkey),
+                       sequence_of_key(file.largestkey)});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const TableFile& left, const TableFile& right) {
+    return left.first_sequence < right.first_sequence;
+  });
+  return files;
+}
+
+std::uint64_t Store::approximate_bytes() {
+  std::uint64_t bytes = 0;
+  for (const TableFile& file : table_files()) {
+    bytes += file.bytes;
+  }
+  std::uint64_t in_memory = 0;
+  database_->GetIntProperty(family(), rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory);
+  return bytes + in_memory;
+}
+
+}  // namespace countwheel::wal
