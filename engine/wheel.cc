@@ -1,6 +1,6 @@
-#include <countwheel/wheel.h>
-
 #include <bit>
+
+#include <countwheel/wheel.h>
 
 namespace countwheel {
 namespace {
@@ -58,6 +58,35 @@ std::string wheel_options_error(const WheelOptions& options) {
     return out_of_range("precision", static_cast<std::uint64_t>(options.precision), "exact, tick");
   }
   return {};
+}
+
+bool TimingWheel::check_invariants(std::string* why) const {
+  if (!core_.check_invariants(why)) {
+    return false;
+  }
+  constexpr char kFiled = 1;
+  constexpr char kFollows = 2;
+  std::vector<char> seen(slab_.capacity(), 0);
+  core_.for_each_entry([&](std::uint32_t index, bool matches, std::int64_t earliest_ns) {
+    if (matches) {
+      seen[index] = kFiled;
+    } else if (seen[index] == 0 && earliest_ns <= slab_.deadline_of(index)) {
+      seen[index] = kFollows;
+    }
+  });
+  std::size_t live = 0;
+  for (std::uint32_t index = 0; index < slab_.capacity(); ++index) {
+    if (slab_.deadline_of(index) == kNotAlive) {
+      continue;
+    }
+    ++live;
+    if (seen[index] != kFiled && !(seen[index] == kFollows && slab_.is_moved(index))) {
+      return detail::broken(
+          why, "a timer lies in no slot that leads to it", index, seen[index] != 0);
+    }
+  }
+  return live == slab_.live_count() ? true
+                                    : detail::broken(why, "timers lost", live, slab_.live_count());
 }
 
 }  // namespace countwheel
