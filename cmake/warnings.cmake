@@ -5,6 +5,7 @@
 add_library(countwheel_warnings INTERFACE)
 target_compile_options(countwheel_warnings INTERFACE
   -Wall -Wextra            # The reasonable base.
+  -Wno-missing-field-initializers  # Designated initializers leave out on purpose.
   -Wpedantic               # Standard C++ only: no extension slips into a header.
   -Wshadow                 # Two variables of one name in one function mislead the reader.
   -Wconversion             # A deadline cut to 32 bits is an early expiry.
