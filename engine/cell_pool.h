@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <countwheel/journal.h>
@@ -36,16 +37,18 @@ class CellPool {
       out[taken++] = free_.back();
       free_.pop_back();
     }
+    starved_ = taken == 0;
     return taken;
   }
 
-  // Clears the cells and gives them back.
-  void give(std::span<const std::uint32_t> cells) noexcept {
+  // Clears the cells and gives them back. True when somebody found none and has given up.
+  bool give(std::span<const std::uint32_t> cells) noexcept {
     for (const std::uint32_t index : cells) {
       cells_[index].id.store(0, std::memory_order_release);
     }
     const std::lock_guard lock(mutex_);
     free_.insert(free_.end(), cells.begin(), cells.end());
+    return std::exchange(starved_, false);
   }
 
   // Keeps the cells that an earlier process left marked out of the pool. Before anything runs.
@@ -59,6 +62,7 @@ class CellPool {
   std::span<AttemptCell> cells_;
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;  // guarded by mutex_; capacity for all: give() cannot throw
+  bool starved_ = false;             // guarded by mutex_
 };
 
 }  // namespace countwheel::detail

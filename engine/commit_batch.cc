@@ -275,7 +275,9 @@ void GroupCommit::release_slots() {
     indices.clear();
   }
   if (!free_cells_.empty()) {
-    parts_.cells.give(free_cells_);
+    if (parts_.cells.give(free_cells_)) {
+      parts_.wake_ticker();
+    }
     free_cells_.clear();
   }
 }

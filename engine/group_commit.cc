@@ -217,6 +217,13 @@ std::optional<std::chrono::steady_clock::time_point> GroupCommit::commit_once() 
   return next_chore();
 }
 
+void GroupCommit::announce_epoch() {
+  const std::lock_guard lead(leader_);
+  if (const Status status = write_watermark(true); !status.ok()) {
+    handle_failure(work_, 0, status);
+  }
+}
+
 void GroupCommit::start_thread() {
   thread_ = std::thread([this] { run(); });
 }

@@ -83,12 +83,16 @@ class GroupCommit {
   Status wait(std::uint64_t lsn, Durability level, Nanoseconds timeout);
   std::uint64_t mark(Durability level) const noexcept;
   std::uint64_t last_lsn() const noexcept { return next_lsn_.load() - 1; }
+  // Operations that no leader has taken yet.
+  std::size_t queued() const noexcept { return incoming_count_.load(); }
 
   // Commits everything enqueued so far and does the chores: sync bound, idle watermark, retry after
   // no_space, cleaning. For Drive::kHost and the commit thread. Answers when the next chore is due,
   // if one is planned.
   std::optional<std::chrono::steady_clock::time_point> commit_once();
 
+  // Makes the epoch of this start durable before any handler sees it.
+  void announce_epoch();
   void start_thread();
   // Commits what is left; `clean` writes the clean-stop mark. Afterwards accepting() is `stopped`.
   void stop(bool clean);

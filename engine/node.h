@@ -69,7 +69,7 @@ struct alignas(64) Node {
   std::uint32_t payload_bytes : 21;
   std::uint32_t key_bytes : 11;
   std::uint16_t failures;
-  std::uint16_t attempts;
+  std::atomic<std::uint16_t> attempts;  // counted by the worker, without the lock
   // Key and payload, one behind the other; on the heap when they do not fit. A free node threads
   // the free list through its deadline.
   union {
@@ -117,7 +117,7 @@ inline NodeContent content_of(const Node& node) noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   return {node.deadline_ns.load(kRelaxed), node.wall_ns.load(kRelaxed), node.lsn.load(kRelaxed),
           node.slack_us.load(kRelaxed),    node.type.load(kRelaxed),    node.failures,
-          node.attempts,                   node.flags.load(kRelaxed),   node.crashes};
+          node.attempts.load(kRelaxed),    node.flags.load(kRelaxed),   node.crashes};
 }
 
 // REQUIRES: the word says kMoving or kFree and the shard is locked.
@@ -133,7 +133,7 @@ inline void write_content(Node& node, const NodeContent& content) noexcept {
   node.type.store(content.type, kRelaxed);
   node.flags.store(content.flags, kRelaxed);
   node.failures = content.failures;
-  node.attempts = content.attempts;
+  node.attempts.store(content.attempts, kRelaxed);
   node.crashes = content.crashes;
 }
 

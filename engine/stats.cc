@@ -11,8 +11,8 @@ std::size_t bucket_of(std::uint64_t value) noexcept {
   if (value < 8) {
     return static_cast<std::size_t>(value);
   }
-  const int exponent = std::bit_width(value) - 1;  // >= 3
-  return static_cast<std::size_t>(exponent - 2) * 8 + ((value >> (exponent - 3)) & 7);
+  const auto exponent = static_cast<unsigned>(std::bit_width(value)) - 1;  // >= 3
+  return std::size_t{exponent - 2} * 8 + ((value >> (exponent - 3)) & 7);
 }
 
 std::uint64_t upper_edge(std::size_t bucket) noexcept {

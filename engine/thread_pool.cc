@@ -61,7 +61,7 @@ class BlockCache {
 template <class T>
 struct CachedAllocator {
   using value_type = T;
-  explicit CachedAllocator(BlockCache* cache) noexcept : cache(cache) {}
+  explicit CachedAllocator(BlockCache* blocks) noexcept : cache(blocks) {}
   template <class U>
   CachedAllocator(const CachedAllocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
       : cache(other.cache) {}

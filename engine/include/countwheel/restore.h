@@ -51,6 +51,7 @@ class Restorer {
 
  private:
   Engine& engine_;
+  std::uint64_t session_hash_;  // of this start
   std::uint64_t ops_ = 0;
 };
 

@@ -1,0 +1,57 @@
+// What the cleaner asks for: the whole present state of a task or a type, logged again so that the
+// oldest part of the log can go.
+#include "engine_core.h"
+
+namespace countwheel::detail {
+
+void EngineCore::carry_type_record(const TaskType& type) {
+  Op op;
+  op.kind = OpKind::kType;
+  op.durability = Durability::kOs;
+  op.id = TaskId{type.number};
+  op.type = type.number;
+  commit.enqueue(op, {}, type.name, {}, nullptr);
+}
+
+void EngineCore::carry_type(std::uint16_t number) {
+  if (number < types.count() && types.at(number) != nullptr) {
+    carry_type_record(*types.at(number));
+  }
+}
+
+// Takes an LSN of its own and carries the original one: the order of equal deadlines stays, and a
+// cancel that is already queued comes later in the log and still wins.
+void EngineCore::carry_task(TaskId id) {
+  Shard& shard = table.shard_for(id);
+  const std::lock_guard lock(shard.mutex);
+  const Node* node = table.find(shard, id);
+  if (node == nullptr) {
+    return;
+  }
+  const State state = node->load().state();
+  const bool live = state == State::kScheduled || state == State::kRunning;
+  if ((!live && state != State::kDead) || node->has(kFlagCancelRequested)) {
+    return;
+  }
+  const NodeContent content = content_of(*node);
+  Op op;
+  op.kind = OpKind::kSchedule;
+  op.clock = node->clock();
+  op.durability = Durability::kOs;
+  op.dead = state == State::kDead;
+  op.slack_us = content.slack_us;
+  op.id = id;
+  op.wall_deadline_ns = content.wall_ns;
+  op.boot_deadline_ns = content.deadline_ns;
+  op.base_lsn = content.lsn;
+  op.type = content.type;
+  op.failures = content.failures;
+  op.attempts = content.attempts;
+  op.crashes = content.crashes;
+  const auto error = shard.errors.find(id.value);
+  const std::string_view text =
+      error == shard.errors.end() ? std::string_view() : std::string_view(error->second);
+  commit.enqueue(op, node->key(), node->payload(), text, nullptr);
+}
+
+}  // namespace countwheel::detail

@@ -1,0 +1,84 @@
+#include <countwheel/handler.h>
+
+#include "dispatcher.h"
+
+namespace countwheel {
+
+Delivery& Delivery::operator=(Delivery&& other) noexcept {
+  if (this != &other) {
+    if (in_flight_ != nullptr) {
+      dispatcher_->drop(in_flight_);
+    }
+    dispatcher_ = other.dispatcher_;
+    in_flight_ = std::exchange(other.in_flight_, nullptr);
+  }
+  return *this;
+}
+
+Delivery::~Delivery() {
+  if (in_flight_ != nullptr) {
+    dispatcher_->drop(in_flight_);
+  }
+}
+
+TaskId Delivery::id() const noexcept {
+  return in_flight_->id;
+}
+std::string_view Delivery::type() const noexcept {
+  return in_flight_->type->name;
+}
+std::string_view Delivery::key() const noexcept {
+  return in_flight_->node->key();
+}
+std::string_view Delivery::payload() const noexcept {
+  return in_flight_->node->payload();
+}
+WallTime Delivery::deadline() const noexcept {
+  return WallTime(std::chrono::nanoseconds(
+      in_flight_->node->wall_ns.load(std::memory_order_relaxed)));
+}
+std::chrono::nanoseconds Delivery::lateness() const noexcept {
+  return std::chrono::nanoseconds(in_flight_->lateness_ns);
+}
+std::uint32_t Delivery::attempt() const noexcept {
+  return in_flight_->attempt;
+}
+FencingToken Delivery::fencing_token() const noexcept {
+  return {dispatcher_->epoch(), in_flight_->attempt};
+}
+bool Delivery::overdue() const noexcept {
+  return in_flight_->overdue;
+}
+std::uint64_t Delivery::sequence() const noexcept {
+  return in_flight_->sequence;
+}
+bool Delivery::cancel_requested() const noexcept {
+  return in_flight_->node->has(detail::kFlagCancelRequested);
+}
+
+Status Delivery::done() {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  return dispatcher_->answer(std::exchange(in_flight_, nullptr), {});
+}
+
+Status Delivery::fail(std::string_view reason) {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  return dispatcher_->answer(
+      std::exchange(in_flight_, nullptr),
+      {detail::Outcome::Kind::kFailed, 0, std::string(reason)});
+}
+
+Status Delivery::retry(std::chrono::nanoseconds delay, std::string_view reason) {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  return dispatcher_->answer(
+      std::exchange(in_flight_, nullptr),
+      {detail::Outcome::Kind::kRetry, delay.count(), std::string(reason)});
+}
+
+}  // namespace countwheel

@@ -1,0 +1,338 @@
+#include "dispatcher.h"
+
+#include <exception>
+#include <thread>
+
+#include <countwheel/assert.h>
+
+namespace countwheel::detail {
+namespace {
+
+// Finished tasks are ended in groups, but no handler starts while one waits longer than this.
+constexpr std::int64_t kGroupNs = 1'000'000;
+constexpr std::size_t kGroupMax = 64;
+constexpr std::size_t kNoType = 0;
+
+thread_local Worker* current_worker = nullptr;
+thread_local TaskId current_id;
+
+}  // namespace
+
+Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy on_failure)
+    : parts_(std::move(parts)),
+      durability_(durability),
+      on_failure_(on_failure),
+      in_flight_(std::make_unique<InFlight[]>(parts_.cells.size())) {}
+
+TaskId Dispatcher::current_task() noexcept {
+  return current_id;
+}
+
+void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> entries) {
+  TaskType* last = nullptr;
+  for (const auto& [number, entry] : entries) {
+    TaskType* type = last != nullptr && last->number == number ? last : parts_.types.at(number);
+    if (type != last && last != nullptr) {
+      last->ring.publish();
+    }
+    last = type;
+    const bool direct = type->ready.load(std::memory_order_acquire) && type->overflow.empty();
+    if (!direct || !type->ring.stage(entry)) {
+      type->overflow.push_back(entry);
+      type->overflow_count.store(type->overflow.size());
+    }
+  }
+  if (last != nullptr) {
+    last->ring.publish();
+  }
+}
+
+void Dispatcher::ensure_workers() noexcept {
+  if (closed_.load()) {
+    return;
+  }
+  std::size_t waiting = 0;
+  const std::size_t types = parts_.types.count();
+  for (std::size_t i = 0; i < types; ++i) {
+    TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
+    if (type == nullptr || !type->ready.load(std::memory_order_acquire)) {
+      continue;
+    }
+    if (!type->overflow.empty()) {
+      while (!type->overflow.empty() && type->ring.stage(type->overflow.front())) {
+        type->overflow.pop_front();
+      }
+      type->overflow_count.store(type->overflow.size());
+      type->ring.publish();
+    }
+    waiting += type->ring.size();
+  }
+  const std::size_t wanted = std::min(waiting, executor_->concurrency());
+  for (std::size_t i = 0; i < wanted && enter(); ++i) {
+    executor_->post({&Dispatcher::run_work, this});
+  }
+}
+
+// One more piece of work, if the executor can run one more.
+bool Dispatcher::enter() noexcept {
+  const std::size_t limit = executor_->concurrency();
+  std::size_t active = active_.load();
+  while (active < limit) {
+    if (active_.compare_exchange_weak(active, active + 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Dispatcher::any_waiting() const noexcept {
+  const std::size_t types = parts_.types.count();
+  for (std::size_t i = 0; i < types; ++i) {
+    const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
+    if (type != nullptr && type->ring.size() != 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Dispatcher::drain() noexcept {
+  Worker worker;
+  Worker* const outer = std::exchange(current_worker, &worker);
+  std::size_t next_type = kNoType;
+  for (;;) {
+    while (!closed_.load() && drain_once(worker, &next_type)) {
+    }
+    active_.fetch_sub(1);
+    // What was published since the last look has nobody but us, if no new work was posted.
+    // Without cells the tick thread posts again when there are some.
+    if (closed_.load() || worker.cells.empty() || !any_waiting() || !enter()) {
+      break;
+    }
+  }
+  if (!worker.cells.empty()) {
+    parts_.cells.give(worker.cells);
+  }
+  current_worker = outer;
+  if (closed_.load()) {
+    const std::lock_guard lock(drained_mutex_);
+    drained_.notify_all();
+  }
+}
+
+// One claim of the next type that has something; false when none has.
+bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
+  const std::size_t types = parts_.types.count();
+  for (std::size_t i = 0; i < types; ++i) {
+    const std::size_t number = (*next_type + i) % types;
+    TaskType* type = parts_.types.at(static_cast<std::uint16_t>(number));
+    if (type == nullptr || type->ring.size() == 0) {
+      continue;
+    }
+    if (!may_start() || !take_cells(worker)) {
+      return false;
+    }
+    std::array<DueEntry, DueRing::kClaimMax> claim;
+    const std::size_t count =
+        type->ring.claim(worker.cells.size(), executor_->concurrency(), claim.data());
+    if (count == 0) {
+      continue;
+    }
+    *next_type = number + 1;
+    if (type->overflow_count.load() != 0 && type->ring.size() < DueRing::kCapacity / 2) {
+      parts_.wake_ticker();
+    }
+    for (std::size_t n = 0; n < count; ++n) {
+      start(worker, *type, claim[n]);
+    }
+    flush(worker);
+    return true;
+  }
+  return false;
+}
+
+bool Dispatcher::may_start() const noexcept {
+  return on_failure_ == FailurePolicy::kKeepFiring ||
+         parts_.commit.health() != Health::kFailed;
+}
+
+// Cells for one claim. When all are in flight the log is behind: commit, then look again.
+bool Dispatcher::take_cells(Worker& worker) {
+  if (!worker.cells.empty()) {
+    return true;
+  }
+  std::array<std::uint32_t, DueRing::kClaimMax> cells;
+  std::size_t count = parts_.cells.take(cells.size(), cells.data());
+  if (count == 0) {
+    parts_.commit.commit_once();
+    count = parts_.cells.take(cells.size(), cells.data());
+  }
+  worker.cells.assign(cells.begin(), cells.begin() + count);
+  return count != 0;
+}
+
+void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
+  const Instant now = parts_.now();
+  if (!worker.finished.empty() && now.boot_ns - worker.first_finished_boot_ns > kGroupNs) {
+    flush(worker);
+  }
+  if (closed_.load()) {
+    return;  // Still scheduled; it runs after the next start.
+  }
+  Node& node = parts_.table.node(entry.index);
+  if (now.on(entry.clock) < entry.deadline_ns) {
+    // The wall was set back since the hand-over: never early.
+    std::vector<MailItem> mail = {
+        {entry.deadline_ns, entry.index, node.slack_us.load(std::memory_order_relaxed),
+         entry.clock}};
+    if (parts_.mailbox.put(mail, 0)) {
+      parts_.wake_ticker();
+    }
+    return;
+  }
+  // This CAS is "the handler starts": it fails if the task was cancelled, moved or replaced.
+  if (!node.transition(entry.word, entry.word.with(State::kRunning))) {
+    skipped_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  running_.fetch_add(1);
+  const std::uint32_t cell = worker.cells.back();
+  worker.cells.pop_back();
+  InFlight* in_flight = &in_flight_[cell];
+  *in_flight = InFlight();
+  in_flight->id = TaskId::of(entry.index, entry.word.generation());
+  in_flight->node = &node;
+  in_flight->type = &type;
+  in_flight->running = entry.word.with(State::kRunning);
+  in_flight->lateness_ns = now.on(entry.clock) - entry.deadline_ns;
+  in_flight->sequence = entry.sequence;
+  in_flight->cell = cell;
+  in_flight->overdue = node.has(kFlagOverdue);
+  if (node.crashes >= type.policy.retry.max_crashes) {
+    in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
+    worker.finished.emplace_back(in_flight, Outcome{Outcome::Kind::kCrashed, 0, {}});
+    worker.first_finished_boot_ns = now.boot_ns;
+    return;
+  }
+  in_flight->attempt = static_cast<std::uint16_t>(
+      node.attempts.load(std::memory_order_relaxed) + 1);
+  node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
+  AttemptCell& mark = parts_.cells.cell(cell);
+  mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
+  mark.id.store(in_flight->id.value, std::memory_order_release);
+  started_.fetch_add(1, std::memory_order_relaxed);
+  run_handler(worker, type, in_flight);
+}
+
+void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
+  const TaskId outer = std::exchange(current_id, in_flight->id);
+  in_flight->worker = &worker;
+  in_flight->exceptions = std::uncaught_exceptions();
+  std::string thrown;
+  try {
+    type.handler(Delivery(this, in_flight));
+  } catch (const std::exception& error) {
+    thrown = error.what();
+  } catch (...) {
+    thrown = "an exception that is no std::exception";
+  }
+  current_id = outer;
+  // A handler that gave its delivery away has no say in how the attempt ends.
+  if (!thrown.empty() && in_flight->thrown) {
+    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(thrown)});
+  }
+}
+
+Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
+  if (refusing_.load()) {
+    return Status(Code::kStopped);
+  }
+  if (outcome.kind == Outcome::Kind::kDone) {
+    parts_.cells.cell(in_flight->cell)
+        .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
+  }
+  Worker* worker = in_flight->worker;
+  if (worker == current_worker && worker != nullptr && current_id == in_flight->id) {
+    if (worker->finished.empty()) {
+      worker->first_finished_boot_ns = parts_.now().boot_ns;
+    }
+    worker->finished.emplace_back(in_flight, std::move(outcome));
+    if (worker->finished.size() >= kGroupMax) {
+      flush(*worker);
+    }
+    return {};
+  }
+  end_attempt(in_flight, outcome);
+  parts_.commit.nudge();
+  return {};
+}
+
+void Dispatcher::drop(InFlight* in_flight) noexcept {
+  if (in_flight->worker == current_worker && current_id == in_flight->id &&
+      std::uncaught_exceptions() > in_flight->exceptions) {
+    in_flight->thrown = true;
+    return;
+  }
+  (void)answer(in_flight, {Outcome::Kind::kFailed, 0, "dropped without an answer"});
+}
+
+void Dispatcher::flush(Worker& worker) {
+  if (worker.finished.empty()) {
+    return;
+  }
+  for (const auto& [in_flight, outcome] : worker.finished) {
+    end_attempt(in_flight, outcome);
+  }
+  worker.finished.clear();
+  parts_.commit.nudge();
+}
+
+bool Dispatcher::drained(std::chrono::nanoseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(drained_mutex_);
+  while (running_.load() != 0 || active_.load() != 0) {
+    if (std::chrono::steady_clock::now() >= until) {
+      return false;
+    }
+    // A bound on the sleep: the last to leave does not always see that somebody waits.
+    drained_.wait_for(lock, std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+std::vector<TaskId> Dispatcher::running() const {
+  std::vector<TaskId> ids;
+  for (std::size_t i = 0; i < parts_.cells.size(); ++i) {
+    const AttemptCell& cell = parts_.cells.cell(static_cast<std::uint32_t>(i));
+    const TaskId id{cell.id.load(std::memory_order_acquire)};
+    if (id && (cell.mark.load(std::memory_order_acquire) & 1) == 0) {
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+void Dispatcher::fill(Stats* stats) const {
+  stats->started = started_.load(std::memory_order_relaxed);
+  stats->skipped = skipped_.load(std::memory_order_relaxed);
+  stats->running = running_.load();
+  const Instant now = parts_.now();
+  const std::size_t types = parts_.types.count();
+  for (std::size_t i = 0; i < types; ++i) {
+    const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
+    if (type == nullptr) {
+      continue;
+    }
+    if (!type->ready.load(std::memory_order_acquire)) {
+      stats->parked += type->overflow_count.load();
+      continue;
+    }
+    stats->backlog += type->ring.size() + type->overflow_count.load();
+    ClockKind clock = ClockKind::kWall;
+    if (const std::int64_t deadline = type->ring.oldest_deadline(&clock); deadline != 0) {
+      stats->oldest_overdue_ns = std::max(stats->oldest_overdue_ns, now.on(clock) - deadline);
+    }
+  }
+}
+
+}  // namespace countwheel::detail

@@ -1,0 +1,188 @@
+// How an attempt ends: state and record in one step under the shard lock (SEMANTICS 3). Setting
+// the state first and enqueueing later loses or repeats a task when another call comes between.
+#include <algorithm>
+
+#include <countwheel/assert.h>
+
+#include "dispatcher.h"
+
+namespace countwheel::detail {
+namespace {
+
+constexpr std::size_t kErrorBytes = 512;
+
+// Errors are shown to people: no control characters, 512 bytes at most.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text.substr(0, kErrorBytes)) {
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return out;
+}
+
+constexpr std::uint32_t kNoIndex = 0xffffffff;
+
+}  // namespace
+
+void Dispatcher::end_attempt(InFlight* in_flight, const Outcome& outcome) {
+  Shard& shard = parts_.table.shard_for(in_flight->id);
+  std::uint32_t freed = kNoIndex;
+  {
+    const std::lock_guard lock(shard.mutex);
+    COUNTWHEEL_ASSERT(in_flight->node->load() == in_flight->running);
+    freed = unblock_successor(shard, in_flight->id.index());
+    switch (outcome.kind) {
+      case Outcome::Kind::kDone:
+        end_done(shard, in_flight);
+        break;
+      case Outcome::Kind::kCrashed:
+        end_dead(shard, in_flight, DeadReason::kCrash, "its process ended too often");
+        break;
+      case Outcome::Kind::kFailed:
+      case Outcome::Kind::kRetry:
+        ++shard.counts.failed_attempts;
+        if (in_flight->node->has(kFlagCancelRequested) || freed != kNoIndex) {
+          end_dropped(shard, in_flight, freed != kNoIndex);
+        } else {
+          end_failed(shard, in_flight, outcome);
+        }
+        break;
+    }
+  }
+  running_.fetch_sub(1);
+  if (freed != kNoIndex) {
+    // Its schedule may have been dropped by a wheel while it was blocked.
+    const Node& node = parts_.table.node(freed);
+    std::vector<MailItem> mail = {{node.deadline_ns.load(std::memory_order_relaxed),
+                                   freed,
+                                   node.slack_us.load(std::memory_order_relaxed),
+                                   node.clock()}};
+    if (parts_.mailbox.put(mail, 0)) {
+      parts_.wake_ticker();
+    }
+  }
+}
+
+Op Dispatcher::record(OpKind kind, const InFlight* in_flight) const {
+  Op op;
+  op.kind = kind;
+  op.durability = durability_;
+  op.id = in_flight->id;
+  op.base_lsn = in_flight->node->lsn.load(std::memory_order_relaxed);
+  op.cell = in_flight->cell + 1;
+  return op;
+}
+
+void Dispatcher::forget_key(Shard& shard, InFlight* in_flight) {
+  const Node& node = *in_flight->node;
+  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+    shard.keys.erase(slot_of(in_flight->id.index()));
+  }
+}
+
+// The task that was scheduled for the same key while this one ran may fall due now.
+std::uint32_t Dispatcher::unblock_successor(Shard& shard, std::uint32_t index) {
+  if (shard.successors.empty()) {
+    return kNoIndex;
+  }
+  const auto found = shard.successors.find(index);
+  if (found == shard.successors.end()) {
+    return kNoIndex;
+  }
+  const std::uint32_t successor = found->second;
+  shard.successors.erase(found);
+  parts_.table.node(successor).flags.fetch_and(static_cast<std::uint8_t>(~kFlagBlocked));
+  return successor;
+}
+
+void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
+  Node& node = *in_flight->node;
+  forget_key(shard, in_flight);
+  parts_.limits.give(node.data_bytes());
+  ++shard.counts.done;
+  node.store(in_flight->running.with(State::kDone));
+  Op op = record(OpKind::kDone, in_flight);
+  op.releases = true;
+  parts_.commit.enqueue(op, {}, {}, {}, nullptr);
+}
+
+// A failed attempt of a task that must not come back: cancel() was called while it ran, or its key
+// has a new task.
+void Dispatcher::end_dropped(Shard& shard, InFlight* in_flight, bool replaced) {
+  Node& node = *in_flight->node;
+  forget_key(shard, in_flight);
+  parts_.limits.give(node.data_bytes());
+  ++(replaced ? shard.counts.replaced : shard.counts.cancelled);
+  node.store(in_flight->running.with(State::kCancelled));
+  Op op = record(OpKind::kDone, in_flight);
+  op.releases = true;
+  parts_.commit.enqueue(op, {}, {}, {}, nullptr);
+}
+
+void Dispatcher::end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+  Node& node = *in_flight->node;
+  node.failures = static_cast<std::uint16_t>(std::min(node.failures + 1, 65535));
+  const std::uint32_t max_attempts = in_flight->type->policy.retry.max_attempts;
+  if (max_attempts != 0 && node.failures >= max_attempts) {
+    end_dead(shard, in_flight, DeadReason::kAttempts, outcome.reason);
+  } else {
+    end_retry(shard, in_flight, outcome);
+  }
+}
+
+void Dispatcher::end_dead(Shard& shard,
+                          InFlight* in_flight,
+                          DeadReason reason,
+                          std::string_view text) {
+  Node& node = *in_flight->node;
+  forget_key(shard, in_flight);
+  parts_.limits.give(node.data_bytes());
+  ++shard.counts.dead;
+  std::string& error = shard.errors[in_flight->id.value];
+  if (reason == DeadReason::kCrash) {
+    error = "crash: " + printable(text);
+  } else {
+    error = printable(text);
+  }
+  node.store(in_flight->running.with(State::kDead));
+  Op op = record(OpKind::kDead, in_flight);
+  op.reason = reason;
+  op.failures = node.failures;
+  op.attempts = node.attempts.load(std::memory_order_relaxed);
+  op.crashes = node.crashes;
+  parts_.commit.enqueue(op, {}, {}, error, nullptr);
+}
+
+void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+  Node& node = *in_flight->node;
+  const std::int64_t delay_ns =
+      outcome.kind == Outcome::Kind::kRetry
+          ? std::max<std::int64_t>(outcome.delay_ns, 0)
+          : backoff(in_flight->type->policy.retry, node.failures, in_flight->id.value).count();
+  const Instant now = parts_.now();
+  const auto plus = [](std::int64_t base, std::int64_t delay) {
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
+  };
+  NodeContent content = content_of(node);
+  content.deadline_ns = plus(now.boot_ns, delay_ns);
+  content.wall_ns = plus(now.wall_ns, delay_ns);
+  content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) &
+                                            ~(kFlagOverdue | kFlagForeignSession));
+  node.store(in_flight->running.with(State::kMoving));
+  write_content(node, content);
+  std::string& error = shard.errors[in_flight->id.value];
+  error = printable(outcome.reason);
+  Op op = record(OpKind::kRetry, in_flight);
+  op.clock = ClockKind::kBoot;
+  op.boot_deadline_ns = content.deadline_ns;
+  op.wall_deadline_ns = content.wall_ns;
+  op.slack_us = content.slack_us;
+  op.failures = content.failures;
+  op.attempts = content.attempts;
+  op.crashes = content.crashes;
+  node.store(in_flight->running.bumped(State::kScheduled));
+  parts_.commit.enqueue(op, {}, {}, error, &node.lsn);
+}
+
+}  // namespace countwheel::detail

@@ -1,0 +1,262 @@
+// The face of the engine. The path of a task, top to bottom:
+//   schedule()     submit, then wait until the record is durable        here
+//   submit()       decide and enqueue under the shard lock              mutate.cc
+//   commit         swap, elide, one write, publish                      commit_batch.cc
+//   step()         mailbox, wheels, hand over what is due               ticker.cc
+//   drain()        claim, start, handler                                dispatcher.cc
+//   end_attempt()  done, retry or dead: state and record                end_attempt.cc
+#include <countwheel/engine.h>
+
+#include <utility>
+
+#include "engine_core.h"
+
+namespace countwheel {
+
+using detail::EngineCore;
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, EngineParts parts) {
+  if (Status status = validate(options); !status.ok()) {
+    return status;
+  }
+  if (parts.clock == nullptr) {
+    parts.clock = &SystemClock::instance();
+  }
+  if (parts.journal == nullptr) {
+    parts.journal = std::make_unique<NullJournal>();
+  }
+  std::unique_ptr<Executor> pool;
+  if (parts.executor == nullptr) {
+    if (options.drive == Drive::kHost) {
+      pool = std::make_unique<InlineExecutor>();
+    } else {
+      Result<std::unique_ptr<Executor>> made = make_thread_pool(options.workers);
+      if (!made.ok()) {
+        return made.status();
+      }
+      pool = std::move(*made);
+    }
+  }
+  std::unique_ptr<Sleeper> sleeper;
+  if (options.drive == Drive::kThreads) {
+    sleeper = parts.clock->make_sleeper();
+    if (sleeper == nullptr) {
+      return Status(Code::kResource, "no descriptors left for the tick thread's timers");
+    }
+  }
+  auto core = std::make_unique<EngineCore>(
+      options, std::move(parts), std::move(pool), std::move(sleeper));
+  return std::unique_ptr<Engine>(new Engine(std::move(core)));
+}
+
+Engine::Engine(std::unique_ptr<EngineCore> core) : core_(std::move(core)) {}
+
+Engine::~Engine() {
+  // A handler that destroys its own engine would wait for itself.
+  COUNTWHEEL_ASSERT(!detail::Dispatcher::current_task());
+}
+
+Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
+  if (core_->phase.load() == EngineCore::Phase::kStopped) {
+    return Status(Code::kStopped);
+  }
+  if (!handler) {
+    return Status(Code::kInvalidArgument, "the handler is empty");
+  }
+  if (Status status = validate(policy.retry); !status.ok()) {
+    return status;
+  }
+  const Result<std::uint32_t> slack =
+      detail::slack_us(policy.slack.value_or(core_->options.slack));
+  if (!slack.ok()) {
+    return slack.status();
+  }
+  const Result<detail::TaskType*> found = core_->types.intern(
+      type, [this](const detail::TaskType& made) { core_->carry_type_record(made); });
+  if (!found.ok()) {
+    return found.status();
+  }
+  detail::TaskType& entry = **found;
+  const std::lock_guard lock(core_->lifecycle);
+  if (entry.ready.load()) {
+    return Status(Code::kExists, "type " + entry.name + " has a handler");
+  }
+  entry.handler = std::move(handler);
+  entry.policy = std::move(policy);
+  entry.slack_us.store(*slack);
+  entry.ready.store(true, std::memory_order_release);
+  core_->ticker.wake();
+  return {};
+}
+
+Status Engine::start() {
+  return core_->start();
+}
+
+Status Engine::stop(std::chrono::nanoseconds drain) {
+  return core_->stop(drain);
+}
+
+Result<TaskId> Engine::schedule(const TaskSpec& spec) {
+  const Result<Submitted> submitted = core_->submit(spec);
+  if (!submitted.ok()) {
+    return submitted.status();
+  }
+  const Durability level = spec.durability.value_or(core_->options.durability);
+  if (Status status = wait_durable(submitted->lsn, level); !status.ok()) {
+    return status;
+  }
+  return submitted->id;
+}
+
+Result<Submitted> Engine::submit(const TaskSpec& spec) {
+  return core_->submit(spec);
+}
+
+Status Engine::submit_batch(std::span<const TaskSpec> specs, std::span<Submitted> out) {
+  COUNTWHEEL_ASSERT(out.size() >= specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Result<Submitted> submitted = core_->submit(specs[i]);
+    if (!submitted.ok()) {
+      return submitted.status();
+    }
+    out[i] = *submitted;
+  }
+  return {};
+}
+
+namespace {
+
+// A mutation is acknowledged only when its record has the durability asked for.
+Change acknowledged(Change change, EngineCore& core, Durability level) {
+  if (change.lsn.value != 0) {
+    Status status =
+        core.commit.wait(change.lsn.value, level, std::chrono::hours(24 * 365));
+    if (!status.ok()) {
+      change.status = std::move(status);
+    }
+  }
+  return change;
+}
+
+}  // namespace
+
+Change Engine::submit_cancel(TaskId id) {
+  return core_->cancel(id, core_->options.durability);
+}
+Change Engine::submit_cancel(std::string_view key) {
+  return core_->cancel(key, core_->options.durability);
+}
+Change Engine::submit_reschedule(TaskId id, Deadline deadline) {
+  return core_->reschedule(id, deadline, core_->options.durability);
+}
+Change Engine::submit_reschedule(std::string_view key, Deadline deadline) {
+  return core_->reschedule(key, deadline, core_->options.durability);
+}
+
+Change Engine::cancel(TaskId id, Durability durability) {
+  return acknowledged(core_->cancel(id, durability), *core_, durability);
+}
+Change Engine::cancel(std::string_view key, Durability durability) {
+  return acknowledged(core_->cancel(key, durability), *core_, durability);
+}
+Change Engine::reschedule(TaskId id, Deadline deadline, Durability durability) {
+  return acknowledged(core_->reschedule(id, deadline, durability), *core_, durability);
+}
+Change Engine::reschedule(std::string_view key, Deadline deadline, Durability durability) {
+  return acknowledged(core_->reschedule(key, deadline, durability), *core_, durability);
+}
+Change Engine::cancel(TaskId id) {
+  return cancel(id, core_->options.durability);
+}
+Change Engine::cancel(std::string_view key) {
+  return cancel(key, core_->options.durability);
+}
+Change Engine::reschedule(TaskId id, Deadline deadline) {
+  return reschedule(id, deadline, core_->options.durability);
+}
+Change Engine::reschedule(std::string_view key, Deadline deadline) {
+  return reschedule(key, deadline, core_->options.durability);
+}
+
+Result<TaskInfo> Engine::find(TaskId id) const {
+  return core_->find(id);
+}
+
+Result<TaskInfo> Engine::find(std::string_view key) const {
+  const std::uint32_t number = detail::TaskTable::shard_of_key(key);
+  detail::Shard& shard = core_->table.shard(number);
+  const std::lock_guard lock(shard.mutex);
+  const auto holder = core_->table.find_key(shard, number, key);
+  if (!holder) {
+    return Status(Code::kNotFound);
+  }
+  const detail::Node& node = core_->table.node(*holder);
+  return core_->info(shard, TaskId::of(*holder, node.load().generation()), node);
+}
+
+std::vector<TaskInfo> Engine::list(TaskId after, std::size_t limit) const {
+  std::vector<TaskInfo> tasks;
+  std::uint32_t number = detail::shard_of(after.index());
+  std::uint32_t slot = after ? detail::slot_of(after.index()) + 1 : 0;
+  for (; number < detail::kShards && tasks.size() < limit; ++number, slot = 0) {
+    detail::Shard& shard = core_->table.shard(number);
+    const std::lock_guard lock(shard.mutex);
+    for (; slot < shard.used_slots && tasks.size() < limit; ++slot) {
+      const detail::Node& node = shard.nodes.at(slot);
+      const State state = node.load().state();
+      if (state == State::kScheduled || state == State::kRunning || state == State::kDead) {
+        const std::uint32_t index = number << detail::kSlotBits | slot;
+        tasks.push_back(core_->info(shard, TaskId::of(index, node.load().generation()), node));
+      }
+    }
+  }
+  return tasks;
+}
+
+Result<bool> Engine::is_due(TaskId id) const {
+  const Result<TaskInfo> task = core_->find(id);
+  if (!task.ok()) {
+    return task.status();
+  }
+  const Instant now = core_->now();
+  return task->clock == ClockKind::kBoot
+             ? now.boot_ns >= task->boot_deadline_ns
+             : now.wall_ns >= task->deadline.time_since_epoch().count();
+}
+
+Lsn Engine::durable_lsn(Durability durability) const noexcept {
+  return {core_->commit.mark(durability)};
+}
+
+Status Engine::wait_durable(Lsn lsn, Durability durability, std::chrono::nanoseconds timeout) {
+  return core_->commit.wait(lsn.value, durability, timeout);
+}
+
+Status Engine::flush(Durability durability) {
+  return core_->commit.wait(
+      core_->commit.last_lsn(), durability, std::chrono::hours(24 * 365));
+}
+
+std::size_t Engine::poll(std::size_t limit) {
+  COUNTWHEEL_ASSERT(core_->options.drive == Drive::kHost);
+  return core_->poll(limit);
+}
+
+Instant Engine::next_wake() const {
+  return core_->ticker.next_wake();
+}
+
+Stats Engine::stats() const {
+  return core_->stats();
+}
+
+const EngineOptions& Engine::options() const noexcept {
+  return core_->options;
+}
+
+std::string Engine::check_invariants() const {
+  return core_->check_invariants();
+}
+
+}  // namespace countwheel

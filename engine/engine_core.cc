@@ -1,0 +1,270 @@
+#include "engine_core.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <countwheel/assert.h>
+
+namespace countwheel::detail {
+namespace {
+
+std::atomic<std::uint32_t> forks_of_process{0};
+
+}  // namespace
+
+std::uint32_t fork_count() noexcept {
+  static const int registered = pthread_atfork(
+      nullptr, nullptr, [] { forks_of_process.fetch_add(1, std::memory_order_relaxed); });
+  (void)registered;
+  return forks_of_process.load(std::memory_order_relaxed);
+}
+
+EngineCore::EngineCore(const EngineOptions& engine_options,
+                       EngineParts parts,
+                       std::unique_ptr<Executor> pool,
+                       std::unique_ptr<Sleeper> sleeper)
+    : options(engine_options),
+      clock(*parts.clock),
+      own_executor(std::move(pool)),
+      executor(parts.executor != nullptr ? parts.executor : own_executor.get()),
+      journal(std::move(parts.journal)),
+      forks(fork_count()),
+      limits(options.max_pending_count, options.max_pending_bytes),
+      types(*slack_us(options.slack)),
+      cells(journal->attempt_cells()),
+      commit({*journal,
+              table,
+              limits,
+              mailbox,
+              cells,
+              [this] { return now().wall_ns; },
+              [this] { ticker.wake(); },
+              [this](TaskId id) { carry_task(id); },
+              [this](std::uint16_t number) { carry_type(number); }},
+             options.os_sync_bound),
+      dispatcher({table,
+                  types,
+                  commit,
+                  mailbox,
+                  cells,
+                  limits,
+                  [this] { return now(); },
+                  [this] { ticker.wake(); }},
+                 options.durability,
+                 options.on_journal_failure),
+      ticker({table,
+              limits,
+              mailbox,
+              dispatcher,
+              [this] { return now(); },
+              options.drive == Drive::kThreads},
+             options.wheel,
+             std::move(sleeper)),
+      wall_floor_ns(std::numeric_limits<std::int64_t>::min()) {
+  dispatcher.set_executor(executor);
+  commit.set_session(clock.session().hash());
+}
+
+EngineCore::~EngineCore() {
+  if (forks != fork_count()) {
+    return;  // The threads belong to the parent.
+  }
+  (void)stop(std::chrono::hours(24 * 365));
+}
+
+Instant EngineCore::now() const noexcept {
+  Instant now = clock.now();
+  now.wall_ns = std::max(now.wall_ns, wall_floor_ns.load(std::memory_order_relaxed));
+  return now;
+}
+
+Status EngineCore::open_for_calls() const {
+  if (forks != fork_count()) [[unlikely]] {
+    return Status(Code::kForked, "the engine belongs to the parent process");
+  }
+  const Phase at = phase.load(std::memory_order_relaxed);
+  if (at == Phase::kRecovering) [[unlikely]] {
+    return Status(Code::kRecovering);
+  }
+  if (at == Phase::kStopped) [[unlikely]] {
+    return Status(Code::kStopped);
+  }
+  return {};
+}
+
+Status EngineCore::start() {
+  const std::lock_guard lock(lifecycle);
+  if (Status status = open_for_calls(); !status.ok()) {
+    return status;
+  }
+  if (phase.load() == Phase::kRunning) {
+    return {};
+  }
+  if (!begun) {
+    ticker.begin(now());
+    begun = true;
+  }
+  if (journal->durable()) {
+    commit.announce_epoch();
+  }
+  phase.store(Phase::kRunning);
+  if (options.drive == Drive::kThreads) {
+    commit.start_thread();
+    ticker.start_thread();
+  }
+  return {};
+}
+
+Status EngineCore::stop(std::chrono::nanoseconds drain) {
+  const std::lock_guard lock(lifecycle);
+  if (phase.exchange(Phase::kStopped) == Phase::kStopped) {
+    return stop_status;
+  }
+  dispatcher.close();
+  ticker.stop_thread();
+  const bool drained = dispatcher.drained(drain);
+  if (!drained) {
+    std::string names;
+    for (const TaskId id : dispatcher.running()) {
+      names += (names.empty() ? "task " : ", task ") + std::to_string(id.value);
+    }
+    dispatcher.refuse_answers();
+    stop_status = Status(Code::kTimedOut, "still running: " + names);
+  }
+  commit.stop(drained);
+  return stop_status;
+}
+
+std::size_t EngineCore::poll(std::size_t limit) {
+  if (!open_for_calls().ok() || phase.load() != Phase::kRunning) {
+    return 0;
+  }
+  commit.commit_once();
+  const std::size_t handed_over = ticker.step(limit);
+  // An inline executor runs handlers in here. The rings are bounded: again while they empty.
+  for (;;) {
+    Stats before;
+    dispatcher.fill(&before);
+    dispatcher.ensure_workers();
+    Stats after;
+    dispatcher.fill(&after);
+    if (after.backlog == 0 || after.backlog == before.backlog) {
+      break;
+    }
+  }
+  commit.commit_once();
+  return handed_over;
+}
+
+TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const {
+  const NodeContent content = content_of(node);
+  TaskInfo info;
+  info.id = id;
+  info.state = node.load().state();
+  info.clock = node.clock();
+  info.type = types.at(content.type)->name;
+  info.key = node.key();
+  info.payload = node.payload();
+  info.deadline = WallTime(std::chrono::nanoseconds(content.wall_ns));
+  info.boot_deadline_ns = info.clock == ClockKind::kBoot ? content.deadline_ns : 0;
+  info.order_lsn = {content.lsn};
+  info.attempts = content.attempts;
+  info.failures = content.failures;
+  info.crashes = content.crashes;
+  if (const auto error = shard.errors.find(id.value); error != shard.errors.end()) {
+    info.last_error = error->second;
+  }
+  return info;
+}
+
+Result<TaskInfo> EngineCore::find(TaskId id) const {
+  auto& tasks = const_cast<TaskTable&>(table);
+  Shard& shard = tasks.shard_for(id);
+  const std::lock_guard lock(shard.mutex);
+  const Node* node = tasks.find(shard, id);
+  if (node == nullptr) {
+    return Status(Code::kNotFound);
+  }
+  const State state = node->load().state();
+  if (state == State::kCancelled || state == State::kDone) {
+    return Status(Code::kNotFound);
+  }
+  return info(shard, id, *node);
+}
+
+Stats EngineCore::stats() const {
+  Stats stats;
+  {
+    // All shards at once: the sums are of one moment.
+    std::array<std::unique_lock<std::mutex>, kShards> locks;
+    for (std::uint32_t i = 0; i < kShards; ++i) {
+      locks[i] = std::unique_lock(table.shard(i).mutex);
+    }
+    for (std::uint32_t i = 0; i < kShards; ++i) {
+      const ShardCounts& counts = table.shard(i).counts;
+      stats.scheduled += counts.scheduled;
+      stats.done += counts.done;
+      stats.cancelled += counts.cancelled;
+      stats.dead += counts.dead;
+      stats.replaced += counts.replaced;
+      stats.failed_attempts += counts.failed_attempts;
+      stats.pending += counts.pending();
+    }
+    stats.pending_bytes = limits.bytes();
+  }
+  stats.refused = refused.load(std::memory_order_relaxed);
+  stats.crashes = restored_crashes;
+  dispatcher.fill(&stats);
+  ticker.fill(&stats);
+  commit.fill(&stats);
+  return stats;
+}
+
+std::string EngineCore::check_invariants() {
+  std::uint64_t pending = 0;
+  for (std::uint32_t number = 0; number < kShards; ++number) {
+    Shard& shard = table.shard(number);
+    const std::lock_guard lock(shard.mutex);
+    std::uint64_t live = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t keyed = 0;
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      const Node& node = shard.nodes.at(slot);
+      const State state = node.load().state();
+      dead += state == State::kDead ? 1 : 0;
+      if (state != State::kScheduled && state != State::kRunning) {
+        continue;
+      }
+      ++live;
+      if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+        ++keyed;
+        const auto holder = table.find_key(shard, number, node.key());
+        if (!holder || slot_of(*holder) != slot) {
+          return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
+                 " is not found by its key";
+        }
+      }
+    }
+    if (live != shard.counts.pending() || dead != shard.counts.dead) {
+      return "shard " + std::to_string(number) + " counts " +
+             std::to_string(shard.counts.pending()) + " pending and holds " +
+             std::to_string(live) + ", counts " + std::to_string(shard.counts.dead) +
+             " dead and holds " + std::to_string(dead);
+    }
+    if (keyed != shard.keys.size()) {
+      return "shard " + std::to_string(number) + " has " + std::to_string(shard.keys.size()) +
+             " keys for " + std::to_string(keyed) + " tasks";
+    }
+    pending += live;
+  }
+  if (pending != limits.count()) {
+    return "pending is " + std::to_string(pending) + ", the limit counts " +
+           std::to_string(limits.count());
+  }
+  return ticker.check_invariants();
+}
+
+}  // namespace countwheel::detail

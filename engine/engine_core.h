@@ -1,0 +1,134 @@
+// EngineCore: the parts of an engine and how they are joined. Engine is its face.
+#ifndef COUNTWHEEL_ENGINE_ENGINE_CORE_H_
+#define COUNTWHEEL_ENGINE_ENGINE_CORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <countwheel/engine.h>
+#include <countwheel/restore.h>
+
+#include "cell_pool.h"
+#include "dispatcher.h"
+#include "group_commit.h"
+#include "mailbox.h"
+#include "pending_limits.h"
+#include "task_table.h"
+#include "task_type.h"
+#include "ticker.h"
+
+namespace countwheel::detail {
+
+// A deadline made absolute on both clocks, against one reading of them.
+struct ResolvedDeadline {
+  ClockKind clock = ClockKind::kWall;
+  std::int64_t wall_ns = 0;
+  std::int64_t boot_ns = 0;
+  bool overdue = false;
+
+  std::int64_t on_clock() const noexcept {
+    return clock == ClockKind::kBoot ? boot_ns : wall_ns;
+  }
+};
+
+// Pure: checks `deadline` against `now` and the limits (resolve.cc).
+Result<ResolvedDeadline> resolve(const Deadline& deadline,
+                                 const Instant& now,
+                                 const EngineOptions& options);
+// Pure: sizes of a spec against the limits.
+Status check_sizes(const TaskSpec& spec, const EngineOptions& options);
+// Slack in microseconds; `out_of_range` outside [0, 60 s].
+Result<std::uint32_t> slack_us(std::chrono::nanoseconds slack);
+
+// Counts forks of this process, from the child's side: an engine of the parent is not ours.
+std::uint32_t fork_count() noexcept;
+
+class EngineCore {
+ public:
+  enum class Phase : std::uint8_t { kCreated, kRecovering, kRunning, kStopped };
+
+  EngineCore(const EngineOptions& options,
+             EngineParts parts,
+             std::unique_ptr<Executor> own_executor,
+             std::unique_ptr<Sleeper> sleeper);
+  ~EngineCore();
+
+  Instant now() const noexcept;
+  // ok, or why no call is possible now.
+  Status open_for_calls() const;
+
+  // -- Mutations (mutate.cc): decided and enqueued in one step under the shard lock --
+
+  Result<Submitted> submit(const TaskSpec& spec);
+  Change cancel(TaskId id, Durability durability);
+  Change cancel(std::string_view key, Durability durability);
+  Change reschedule(TaskId id, const Deadline& deadline, Durability durability);
+  Change reschedule(std::string_view key, const Deadline& deadline, Durability durability);
+
+  // For the cleaner (carry.cc).
+  void carry_task(TaskId id);
+  void carry_type(std::uint16_t number);
+  void carry_type_record(const TaskType& type);
+
+  Result<TaskInfo> find(TaskId id) const;
+  TaskInfo info(const Shard& shard, TaskId id, const Node& node) const;
+  Stats stats() const;
+  std::string check_invariants();
+
+  Status start();
+  Status stop(std::chrono::nanoseconds drain);
+  std::size_t poll(std::size_t limit);
+
+  const EngineOptions options;
+  Clock& clock;
+  std::unique_ptr<Executor> own_executor;
+  Executor* executor;
+  std::unique_ptr<Journal> journal;
+  std::uint32_t forks;
+
+  Limits limits;
+  TaskTable table;
+  TypeRegistry types;
+  Mailbox mailbox;
+  CellPool cells;
+  GroupCommit commit;
+  Dispatcher dispatcher;
+  Ticker ticker;
+
+  std::atomic<Phase> phase{Phase::kCreated};
+  std::atomic<std::int64_t> wall_floor_ns;  // ClockPolicy::kFloor: the wall is never behind this
+  std::atomic<std::uint64_t> refused{0};
+  std::mutex lifecycle;  // start() and stop()
+  bool begun = false;    // the wheels have a beginning; guarded by lifecycle
+  Status stop_status;    // guarded by lifecycle
+  std::uint64_t restored_crashes = 0;
+
+ private:
+  struct Request;  // a checked TaskSpec
+  Result<Submitted> place(const Request& request);
+  Submitted add(Shard& shard, const Request& request, TaskId id, std::uint8_t extra_flags);
+  std::optional<Result<Submitted>> meet_holder(Shard& shard,
+                                               const Request& request,
+                                               std::uint32_t holder,
+                                               bool* blocked);
+  std::optional<Result<Submitted>> upsert(Shard& shard,
+                                          const Request& request,
+                                          std::uint32_t index,
+                                          Word word);
+  Change cancel_locked(Shard& shard, TaskId id, Durability durability);
+  Change reschedule_locked(Shard& shard,
+                           TaskId id,
+                           const ResolvedDeadline& deadline,
+                           Durability durability);
+  void leave_key(Shard& shard, Node& node, std::uint32_t index);
+  Status refuse(Status status);
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_ENGINE_CORE_H_

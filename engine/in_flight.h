@@ -1,0 +1,43 @@
+// InFlight: one delivery that has started and whose end is not written yet. One for each attempt
+// cell; a Delivery points at it.
+#ifndef COUNTWHEEL_ENGINE_IN_FLIGHT_H_
+#define COUNTWHEEL_ENGINE_IN_FLIGHT_H_
+
+#include <cstdint>
+#include <string>
+
+#include <countwheel/task.h>
+
+#include "node.h"
+#include "task_type.h"
+
+namespace countwheel::detail {
+
+struct Worker;
+
+struct InFlight {
+  TaskId id;
+  Node* node = nullptr;
+  const TaskType* type = nullptr;
+  Word running;  // the word while the handler runs
+  std::int64_t lateness_ns = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t cell = 0;
+  std::uint16_t attempt = 0;
+  bool overdue = false;
+  Worker* worker = nullptr;  // whose handler it was given to
+  int exceptions = 0;        // in flight when the handler was called
+  bool thrown = false;       // destroyed by an exception of its handler; its text follows
+};
+
+// How an attempt ended.
+struct Outcome {
+  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed };
+  Kind kind = Kind::kDone;
+  std::int64_t delay_ns = 0;  // kRetry
+  std::string reason;         // kFailed, kRetry
+};
+
+}  // namespace countwheel::detail
+
+#endif  // COUNTWHEEL_ENGINE_IN_FLIGHT_H_

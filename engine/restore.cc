@@ -1,0 +1,294 @@
+// The fold of the log onto the task table.
+#include <countwheel/restore.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "engine_core.h"
+
+namespace countwheel {
+
+using detail::EngineCore;
+using detail::Node;
+using detail::NodeContent;
+using detail::Shard;
+using detail::Word;
+
+namespace {
+
+Status nonsense(const Op& op, const char* why) {
+  return Status(Code::kCorrupt, "LSN " + std::to_string(op.lsn) + ": " + why);
+}
+
+// Where the operation puts its task in time. A boot deadline means something only in its session.
+void put_deadline(NodeContent& content, const Op& op, bool same_session) {
+  const bool boot = op.clock == ClockKind::kBoot;
+  content.deadline_ns = boot ? op.boot_deadline_ns : op.wall_deadline_ns;
+  content.wall_ns = op.wall_deadline_ns;
+  content.flags = boot ? detail::kFlagBoot : std::uint8_t{0};
+  if (boot && !same_session) {
+    content.flags |= detail::kFlagForeignSession;
+  }
+}
+
+void note_error(Shard& shard, const Op& op) {
+  if (op.text_bytes != 0) {
+    shard.errors[op.id.value] = op.text();
+  }
+}
+
+void free_node(Shard& shard, Node& node, TaskId id) {
+  detail::TaskTable::drop_data(node);
+  shard.errors.erase(id.value);
+  node.store(Word::of(id.generation(), 0, State::kFree));
+}
+
+Status apply_schedule(EngineCore& core, const Op& op, bool same_session) {
+  if (op.id.generation() == 0 || core.types.count() <= op.type ||
+      core.types.at(op.type) == nullptr) {
+    return nonsense(op, "a task of a type the log has not named");
+  }
+  Node* node = core.table.place(op.id.index());
+  if (node == nullptr) {
+    return Status(Code::kResource, "no memory for the task table");
+  }
+  Shard& shard = core.table.shard_for(op.id);
+  const Word word = node->load();
+  if (word.generation() > op.id.generation()) {
+    return nonsense(op, "a task older than the one that has its place");
+  }
+  detail::TaskTable::drop_data(*node);
+  if (!detail::TaskTable::put_data(*node, op.key(), op.payload())) {
+    return Status(Code::kResource, "no memory for a payload");
+  }
+  NodeContent content;
+  put_deadline(content, op, same_session);
+  content.lsn = op.base_lsn;
+  content.slack_us = op.slack_us;
+  content.type = op.type;
+  content.failures = op.failures;
+  content.attempts = op.attempts;
+  content.crashes = op.crashes;
+  detail::write_content(*node, content);
+  note_error(shard, op);
+  node->store(Word::of(op.id.generation(), 0, op.dead ? State::kDead : State::kScheduled));
+  return {};
+}
+
+// The operations that follow a schedule. One of a task that is not there is of a part of the log
+// that the cleaner has dropped, and means nothing.
+Status apply_change(EngineCore& core, const Op& op, bool same_session) {
+  Shard& shard = core.table.shard_for(op.id);
+  Node* node = core.table.find(shard, op.id);
+  if (node == nullptr) {
+    return {};
+  }
+  NodeContent content = detail::content_of(*node);
+  switch (op.kind) {
+    case OpKind::kCancel:
+    case OpKind::kDone:
+      free_node(shard, *node, op.id);
+      return {};
+    case OpKind::kReschedule:
+      put_deadline(content, op, same_session);
+      content.lsn = op.lsn;
+      detail::write_content(*node, content);
+      return {};
+    case OpKind::kRetry:
+      put_deadline(content, op, same_session);
+      content.lsn = op.lsn;
+      content.failures = op.failures;
+      content.attempts = op.attempts;
+      content.crashes = op.crashes;
+      detail::write_content(*node, content);
+      note_error(shard, op);
+      return {};
+    case OpKind::kDead:
+      content.failures = op.failures;
+      content.attempts = op.attempts;
+      content.crashes = op.crashes;
+      detail::write_content(*node, content);
+      note_error(shard, op);
+      node->store(node->load().with(State::kDead));
+      return {};
+    default:
+      return nonsense(op, "an operation this build does not know");
+  }
+}
+
+// A delivery that was running when its process ended: one more attempt, and one more crash unless
+// its handler had finished. Logged before the cell is cleared, so that a crash in here counts
+// nothing twice.
+void count_interrupted(EngineCore& core, RestoreSummary* summary) {
+  const std::span<AttemptCell> cells = core.journal->attempt_cells();
+  core.cells.keep_marked();
+  std::vector<std::uint32_t> unused;
+  for (std::uint32_t i = 0; i < cells.size(); ++i) {
+    const TaskId id{cells[i].id.load()};
+    if (!id) {
+      continue;
+    }
+    const std::uint64_t mark = cells[i].mark.load();
+    const auto attempt = static_cast<std::uint16_t>(mark >> 1);
+    Shard& shard = core.table.shard_for(id);
+    const std::lock_guard lock(shard.mutex);
+    Node* node = core.table.find(shard, id);
+    if (node == nullptr || node->load().state() != State::kScheduled ||
+        attempt <= node->attempts.load()) {
+      unused.push_back(i);
+      continue;
+    }
+    node->attempts.store(attempt);
+    ++summary->redelivered;
+    if ((mark & 1) == 0) {
+      node->crashes = static_cast<std::uint8_t>(std::min(node->crashes + 1, 255));
+      ++summary->crashed;
+    }
+    Op op;
+    op.kind = OpKind::kRetry;
+    op.clock = node->clock();
+    op.id = id;
+    op.wall_deadline_ns = node->wall_ns.load();
+    op.boot_deadline_ns = node->deadline_ns.load();
+    op.base_lsn = node->lsn.load();
+    op.slack_us = node->slack_us.load();
+    op.failures = node->failures;
+    op.attempts = attempt;
+    op.crashes = node->crashes;
+    op.cell = i + 1;
+    std::string& error = shard.errors[id.value];
+    if ((mark & 1) == 0) {
+      error = "its process ended during attempt " + std::to_string(attempt);
+    }
+    core.commit.enqueue(op, {}, {}, error, &node->lsn);
+  }
+  core.cells.give(unused);
+}
+
+// Gives the key to the later task; the earlier one was running when that was scheduled and comes
+// first.
+void take_key(EngineCore& core, Shard& shard, std::uint32_t number, std::uint32_t slot) {
+  Node& node = shard.nodes.at(slot);
+  if (node.key_bytes == 0) {
+    return;
+  }
+  const auto holder = core.table.find_key(shard, number, node.key());
+  if (!holder) {
+    shard.keys.insert(slot);
+    return;
+  }
+  std::uint32_t first = detail::slot_of(*holder);
+  std::uint32_t second = slot;
+  if (shard.nodes.at(first).lsn.load() > node.lsn.load()) {
+    std::swap(first, second);
+  }
+  shard.keys.erase(detail::slot_of(*holder));
+  shard.keys.insert(second);
+  shard.nodes.at(first).flags.fetch_or(detail::kFlagKeyLost);
+  shard.nodes.at(second).flags.fetch_or(detail::kFlagBlocked);
+  shard.successors[number << detail::kSlotBits | first] = number << detail::kSlotBits | second;
+}
+
+// A boot deadline of another session is worth what it was worth on the wall.
+void translate(Node& node, const Instant& now) {
+  if (!node.has(detail::kFlagForeignSession)) {
+    return;
+  }
+  std::int64_t boot_ns = 0;
+  if (__builtin_sub_overflow(node.wall_ns.load(), now.wall_ns, &boot_ns) ||
+      __builtin_add_overflow(boot_ns, now.boot_ns, &boot_ns)) {
+    boot_ns = kNever - 1;
+  }
+  node.deadline_ns.store(boot_ns);
+  node.flags.fetch_and(static_cast<std::uint8_t>(~detail::kFlagForeignSession));
+}
+
+}  // namespace
+
+Restorer::Restorer(Engine& engine)
+    : engine_(engine), session_hash_(engine.core_->clock.session().hash()) {
+  COUNTWHEEL_ASSERT(engine.core_->phase.load() == EngineCore::Phase::kCreated);
+  engine.core_->phase.store(EngineCore::Phase::kRecovering);
+}
+
+Status Restorer::apply(const Op& op, std::uint64_t session_hash) {
+  EngineCore& core = *engine_.core_;
+  ++ops_;
+  const bool same_session = session_hash == session_hash_;
+  if (op.kind == OpKind::kType) {
+    return core.types.restore(op.type, op.payload())
+               ? Status()
+               : nonsense(op, "a task type that contradicts another");
+  }
+  if (op.kind == OpKind::kSchedule) {
+    return apply_schedule(core, op, same_session);
+  }
+  return apply_change(core, op, same_session);
+}
+
+Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
+  EngineCore& core = *engine_.core_;
+  RestoreSummary summary;
+  summary.ops = ops_;
+  core.commit.resume(std::max(end.last_lsn, end.lsn_ceiling) + 1,
+                     end.generation_ceiling,
+                     end.epoch + 1);
+  core.table.finish_restore(end.generation_ceiling);
+  if (core.options.clock_policy == ClockPolicy::kFloor && end.last_seen_wall_ns != 0) {
+    core.wall_floor_ns.store(end.last_seen_wall_ns);
+  }
+  const Instant now = core.now();
+  Instant start = now;
+  for (std::uint32_t number = 0; number < detail::kShards; ++number) {
+    Shard& shard = core.table.shard(number);
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      Node& node = shard.nodes.at(slot);
+      const State state = node.load().state();
+      if (state == State::kDead) {
+        ++shard.counts.scheduled;
+        ++shard.counts.dead;
+        ++summary.dead;
+      }
+      if (state != State::kScheduled) {
+        continue;
+      }
+      ++shard.counts.scheduled;
+      ++summary.live;
+      core.limits.force(node.data_bytes());
+      translate(node, now);
+      take_key(core, shard, number, slot);
+      std::int64_t& face =
+          node.clock() == ClockKind::kWall ? start.wall_ns : start.boot_ns;
+      face = std::min(face, node.deadline_ns.load());
+      if (node.deadline_ns.load() <= now.on(node.clock())) {
+        node.flags.fetch_or(detail::kFlagOverdue);
+        ++summary.overdue;
+      }
+    }
+  }
+  // The wheels begin at the oldest deadline: what is overdue then expires in order.
+  core.ticker.begin(start);
+  core.begun = true;
+  for (std::uint32_t number = 0; number < detail::kShards; ++number) {
+    const Shard& shard = core.table.shard(number);
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      const Node& node = shard.nodes.at(slot);
+      if (node.load().state() == State::kScheduled) {
+        core.ticker.file({node.deadline_ns.load(),
+                          number << detail::kSlotBits | slot,
+                          node.slack_us.load(),
+                          node.clock()});
+      }
+    }
+  }
+  count_interrupted(core, &summary);
+  core.restored_crashes = summary.crashed;
+  core.phase.store(EngineCore::Phase::kCreated);
+  // Everything restored is durable.
+  std::vector<detail::MailItem> nothing;
+  core.mailbox.put(nothing, core.commit.last_lsn() - core.commit.queued());
+  return summary;
+}
+
+}  // namespace countwheel
