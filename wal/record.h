@@ -77,8 +77,9 @@ inline constexpr std::uint8_t kBootClock = 1;
 inline constexpr std::uint8_t kSlack = 2;     // kSchedule only, as those below
 inline constexpr std::uint8_t kOrder = 4;     // the cleaner's: an order LSN of its own
 inline constexpr std::uint8_t kCounters = 8;  // failures, attempts, crashes
-inline constexpr std::uint8_t kDead = 16;     // reason and text
-inline constexpr std::uint8_t kKnown = 31;
+inline constexpr std::uint8_t kDead = 16;     // a reason
+inline constexpr std::uint8_t kText = 32;     // the last error
+inline constexpr std::uint8_t kKnown = 63;
 }  // namespace op_flag
 
 // Everything of an operation but its key, payload and text.

@@ -74,6 +74,8 @@ Status read_schedule(ByteReader& reader, Op* op) {
     if (!read_reason(reader, op)) {
       return newer("dead letter with an unknown reason");
     }
+  }
+  if ((flags & op_flag::kText) != 0) {
     text = read_small<std::uint16_t>(reader);
   }
   op->key_bytes = read_small<std::uint16_t>(reader);

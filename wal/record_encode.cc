@@ -60,6 +60,7 @@ std::uint8_t schedule_flags(const Op& op) noexcept {
   flags |= op.base_lsn != op.lsn ? op_flag::kOrder : 0U;
   flags |= op.failures != 0 || op.attempts != 0 || op.crashes != 0 ? op_flag::kCounters : 0U;
   flags |= op.dead ? op_flag::kDead : 0U;
+  flags |= op.text_bytes != 0 ? op_flag::kText : 0U;
   return static_cast<std::uint8_t>(flags);
 }
 
@@ -81,9 +82,9 @@ char* store_schedule(char* out, const Op& op) noexcept {
   }
   if ((flags & op_flag::kDead) != 0) {
     out = store_byte(out, static_cast<std::uint8_t>(op.reason));
+  }
+  if ((flags & op_flag::kText) != 0) {
     out = store_varint(out, op.text_bytes);
-  } else {
-    COUNTWHEEL_ASSERT(op.text_bytes == 0);
   }
   return store_varint(out, op.key_bytes);
 }
