@@ -56,13 +56,13 @@ TEST_F(BookTest, FillAndExpiryRaceToOneEndAndQuantitiesAddUp) {
   std::atomic<std::uint32_t> expired{0};
   std::thread handler([&] {
     for (std::uint32_t i = 0; i < kOrders; ++i) {
-      expired += book_.expire(i) ? 1 : 0;
+      expired += book_.expire(i) ? 1U : 0U;
     }
   });
   std::uint32_t filled = 0;
   for (std::uint32_t i = kOrders; i-- > 0;) {
     book_.reduce(i, 2, true);
-    filled += book_.fill(i) ? 1 : 0;
+    filled += book_.fill(i) ? 1U : 0U;
   }
   handler.join();
   EXPECT_EQ(expired + filled, kOrders);

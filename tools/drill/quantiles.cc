@@ -45,7 +45,7 @@ const FlowTables kCryptoTables = {
 namespace {
 
 double positive(double value) noexcept {
-  return std::max(value, 0.05);
+  return value > 0.0 ? value : 0.05;
 }
 
 // Cumulative shares of clusters of 1 to 7 orders; the rest is a tail up to 60.
