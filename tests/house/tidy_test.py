@@ -129,6 +129,11 @@ class TidyTest(unittest.TestCase):
 
     def test_source_that_nobody_compiles(self):
         self.assert_one("wal/wheel.cc", "int a;\n", "wal/wheel.cc:1", "nobody compiles")
+        listing = "foreach(unit run core)\n  test(SOURCES wheel_${unit}.cc)\nendforeach()\n"
+        files = {"bench/CMakeLists.txt": listing, "bench/wheel_run.cc": "int a;\n"}
+        self.assertEqual(self.offences(files=files), [])
+        found = self.offences(files={**files, "bench/wheel_gone.cc": "int a;\n"})
+        self.assertEqual(len(found), 1, found)
         self.assert_one("engine/orphan.cc", "int a;\n", "engine/orphan.cc:1", "nobody compiles")
 
 
