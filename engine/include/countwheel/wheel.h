@@ -176,6 +176,7 @@ inline bool TimingWheel::cancel(Handle handle) noexcept {
     return false;
   }
   slab_.free(handle.index);
+  core_.note_live_count(slab_.live_count());
   return true;
 }
 

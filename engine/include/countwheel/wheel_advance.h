@@ -62,6 +62,10 @@ void WheelCore<Home>::finish(std::uint64_t now, bool stopped) noexcept {
     return;
   }
   seen_ = std::max(seen_, now);
+  if (sweep_at_inserted_ == inserted_) {
+    store_.set_quiet_until(0);  // There is more to compact.
+    return;
+  }
   const detail::WheelGeometry& geometry = store_.geometry();
   std::uint64_t head = detail::kStampMax;
   if (!run_.empty()) {
@@ -131,7 +135,12 @@ void WheelCore<Home>::collect_tie(detail::LateArrival late,
         refile_or_drop(head.index, stored_ns);
         return;
       }
-      if (sequence < late.sequence && sequence <= run_sequence_max_) {
+      if (sequence > run_sequence_max_) {
+        run_.consume(store_.pool(), 1);
+        late_.push({stored_ns, sequence, head.index});
+        return;
+      }
+      if (sequence < late.sequence) {
         run_.consume(store_.pool(), 1);
         take(head.index, stored_ns, due, count);
         return;

@@ -181,20 +181,23 @@ bool WheelCore<Home>::matches(std::size_t level,
 template <class Home>
 void WheelCore<Home>::compact_a_little() noexcept {
   const std::size_t live = home_.live_count();
-  const std::uint64_t entries = inserted_ - removed_;
   const std::uint64_t inserts = inserted_ - sweep_inserted_;
   const std::uint64_t ended = detail::excess(sweep_live_, live);
   sweep_inserted_ = inserted_;
   sweep_live_ = live;
-  if (entries <= live + live / 2 + kDeadAllowed) {
+  const std::uint64_t allowed = live + live / 2 + kDeadAllowed;
+  if (inserted_ - removed_ > allowed) {
+    // A burst of cancels may be a million: its share is spread over the advances to come.
+    sweep_credit_ += kLooksPerInsert * ended;
+    const std::uint64_t share = std::min(sweep_credit_, kLooksPerAdvanceMax);
+    sweep_credit_ -= share;
+    compact(std::max<std::uint64_t>(kLooksPerInsert * inserts + share, kPeekMax));
+  } else {
     sweep_credit_ = 0;
-    return;
   }
-  // A burst of cancels may be a million: its share is spread over the advances to come.
-  sweep_credit_ += kLooksPerInsert * ended;
-  const std::uint64_t share = std::min(sweep_credit_, kLooksPerAdvanceMax);
-  sweep_credit_ -= share;
-  compact(std::max<std::uint64_t>(kLooksPerInsert * inserts + share, kPeekMax));
+  const std::uint64_t spare = detail::excess(allowed, inserted_ - removed_);
+  sweep_at_inserted_ = inserted_ + spare / 2;
+  sweep_at_live_ = detail::excess(live, spare / 3);
 }
 
 template <class Home>

@@ -91,11 +91,21 @@ class WheelCore {
     if (store_.open_end() <= seen_) [[unlikely]] {
       catch_up();
     }
-    ++inserted_;
+    if (++inserted_ >= sweep_at_inserted_) [[unlikely]] {
+      store_.wake_by(0);
+    }
     slack_min_ns_ = std::min(slack_min_ns_, slack_ns);
     if (deadline_ns <= hold_back_until_ns_ ||
         !store_.file(index, store_.geometry().stamp_of(deadline_ns))) [[unlikely]] {
       late_.arrive({deadline_ns, home_.sequence_of(index), index});
+      store_.wake_by(0);
+    }
+  }
+
+  // For homes that can say cheaply that a node ended, so that many cancels without an insert are
+  // noticed before the wheel has something else to do.
+  void note_live_count(std::size_t live_count) noexcept {
+    if (live_count < sweep_at_live_) [[unlikely]] {
       store_.wake_by(0);
     }
   }
@@ -254,6 +264,9 @@ class WheelCore {
   std::uint64_t sweep_inserted_ = 0;
   std::size_t sweep_live_ = 0;
   std::uint64_t sweep_credit_ = 0;
+  // When so much was inserted, or so few are alive, there may be enough dead entries to look.
+  std::uint64_t sweep_at_inserted_ = kDeadAllowed / 2;
+  std::size_t sweep_at_live_ = 0;
 };
 
 }  // namespace countwheel
