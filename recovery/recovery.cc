@@ -19,6 +19,7 @@ void describe_log(const Log& log, RecoveryReport* report) {
   const LogFacts& facts = log.facts();
   const LogEnd end = log.end();
   report->directory = facts.path;
+  report->created = facts.created;
   report->blobs = facts.blobs;
   report->log_bytes = facts.bytes;
   report->torn_bytes = facts.torn_bytes;

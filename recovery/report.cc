@@ -61,8 +61,8 @@ std::string tasks_text(const RecoveryReport& report) {
 }  // namespace
 
 std::string RecoveryReport::text() const {
-  if (blobs == 0) {
-    return directory + ": an empty log, opened in " + seconds_text(seconds);
+  if (created) {
+    return directory + ": a new log, made in " + seconds_text(seconds);
   }
   std::string text = directory + ": " + tasks_text(*this) + "; " +
                      counted(ops, "operation", "operations") + " in " +

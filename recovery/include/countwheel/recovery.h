@@ -56,6 +56,7 @@ struct RecoveryReport {
   std::uint64_t crashed = 0;      // of those: counted as a crash of the process
 
   // -- The log --
+  bool created = false;          // there was none
   std::uint64_t blobs = 0;       // group commits read
   std::uint64_t ops = 0;         // operations replayed
   std::uint64_t log_bytes = 0;   // of those blobs
