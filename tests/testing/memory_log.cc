@@ -93,9 +93,8 @@ std::unique_ptr<MemoryLog> MemoryLog::killed() const {
   return image;
 }
 
-std::unique_ptr<MemoryLog> MemoryLog::cut(std::size_t size) const {
+std::unique_ptr<MemoryLog> MemoryLog::prefix(std::size_t size) const {
   const std::lock_guard lock(mutex_);
-  COUNTWHEEL_ASSERT(synced_size_ <= size);
   COUNTWHEEL_ASSERT(size <= batches_.size());
   auto image = std::make_unique<MemoryLog>(cells_.size());
   image->clean_above = clean_above;
@@ -125,7 +124,14 @@ Status MemoryLog::append(const Batch& batch) {
       }
       ++op_count;
       const std::size_t bytes = std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes;
-      stored.ops.push_back({op, std::string(op.data == nullptr ? "" : op.data, bytes)});
+      StoredOp& kept = stored.ops.emplace_back();
+      kept.op = op;
+      kept.bytes.assign(op.data == nullptr ? "" : op.data, bytes);
+      // What is not on disk must not be read back.
+      kept.op.type = op.kind == OpKind::kSchedule ? op.type : std::uint16_t{0};
+      kept.op.upsert = false;
+      kept.op.releases = false;
+      kept.op.cell = 0;
     }
     COUNTWHEEL_ASSERT(op_count == batch.op_count);
     batches_.push_back(std::move(stored));

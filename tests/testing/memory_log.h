@@ -49,9 +49,9 @@ class MemoryLog {
 
   // What kill -9 leaves now.
   std::unique_ptr<MemoryLog> killed() const;
-  // What a power failure leaves that keeps the first `size` batches. REQUIRES: synced_size() <=
-  // size <= size().
-  std::unique_ptr<MemoryLog> cut(std::size_t size) const;
+  // The first `size` batches and no cells: what a power failure may leave if it keeps at least
+  // synced_size() of them. REQUIRES: size <= size().
+  std::unique_ptr<MemoryLog> prefix(std::size_t size) const;
 
   // Called after each batch, on the committing thread.
   std::function<void()> after_append;
