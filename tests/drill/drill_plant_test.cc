@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(EveryFault,
                                          std::pair("dup", "duplicated"),
                                          std::pair("early", "early"),
                                          std::pair("revive", "revived")),
-                         [](const auto& info) { return std::string(info.param.first); });
+                         [](const auto& fault) { return std::string(fault.param.first); });
 
 }  // namespace
 }  // namespace countwheel::drill

@@ -112,7 +112,8 @@ void Verdict::add_inconsistency(const std::string& text) {
 Verdict audit(const History& history) {
   const Grouped grouped = group(history);
   Verdict verdict;
-  std::vector<std::int64_t> lateness_ns;
+  std::vector<std::int64_t> session_ns;
+  std::vector<std::int64_t> close_ns;
   std::vector<std::int64_t> overdue_ns;
   OrderAudit order_audit(history.durability, grouped.kill_count, grouped.serving_ns);
   for (std::uint32_t i = 0; i < history.orders.size(); ++i) {
@@ -122,7 +123,10 @@ Verdict audit(const History& history) {
     count(order, history.orders[i].state, &verdict);
     judge(order, i, &verdict);
     if (order.start_count > 0 && order.lateness_ns >= 0) {
-      (order.overdue ? overdue_ns : lateness_ns).push_back(order.lateness_ns);
+      (order.overdue                ? overdue_ns
+       : history.orders[i].at_close ? close_ns
+                                    : session_ns)
+          .push_back(order.lateness_ns);
     }
   }
   if (grouped.stray_count > 0) {
@@ -136,7 +140,11 @@ Verdict audit(const History& history) {
     verdict.add_inconsistency(std::to_string(verdict.scheduled) + " scheduled, but " +
                               std::to_string(ended) + " ended or unknown");
   }
-  verdict.lateness_us = summary_of(std::move(lateness_ns));
+  std::vector<std::int64_t> all_ns = session_ns;
+  all_ns.insert(all_ns.end(), close_ns.begin(), close_ns.end());
+  verdict.lateness_us = summary_of(std::move(all_ns));
+  verdict.session_us = summary_of(std::move(session_ns));
+  verdict.close_us = summary_of(std::move(close_ns));
   verdict.overdue_us = summary_of(std::move(overdue_ns));
   return verdict;
 }

@@ -31,6 +31,7 @@ struct OrderTruth {
   std::int64_t deadline_ns = 0;            // of `at`: on the wall; of `after`: the delay
   bool relative = false;                   // `after`
   OrderState state = OrderState::kAbsent;  // in the book, at the end
+  bool at_close = false;                   // due together with all the others that rest until then
 };
 
 struct History {
@@ -65,6 +66,8 @@ struct Verdict {
   std::uint64_t revived = 0;  // of inconsistent
 
   LatenessUs lateness_us;             // of first starts that fell due while the service was up
+  LatenessUs session_us;              // of these, before the close
+  LatenessUs close_us;                // of these, at the close: a herd due in one instant
   LatenessUs overdue_us;              // of those that fell due while it was away
   std::vector<std::string> problems;  // the first few, for people
 

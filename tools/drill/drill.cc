@@ -33,7 +33,8 @@ class Workplace {
  public:
   static Result<Workplace> make(const std::string& directory) {
     if (!directory.empty()) {
-      return Workplace(directory, "");
+      // Without the slashes at its end, so that what stands beside it can be named.
+      return Workplace(directory.substr(0, directory.find_last_not_of('/') + 1), "");
     }
     std::error_code error;
     std::string pattern = (fs::temp_directory_path(error) / "countwheel-drill-XXXXXX").string();
@@ -44,22 +45,35 @@ class Workplace {
   }
 
   Workplace(Workplace&& other) noexcept
-      : orders_(std::move(other.orders_)), temporary_(std::exchange(other.temporary_, {})) {}
+      : orders_(std::move(other.orders_)),
+        temporary_(std::exchange(other.temporary_, {})),
+        unpaced_(std::exchange(other.unpaced_, {})) {}
   Workplace& operator=(Workplace&&) = delete;
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
   ~Workplace() {
     std::error_code ignored;
+    if (!unpaced_.empty()) {
+      fs::remove_all(unpaced_, ignored);
+    }
     if (!temporary_.empty()) {
       fs::remove_all(temporary_, ignored);
-    } else if (!orders_.empty()) {
-      fs::remove_all(unpaced(), ignored);
     }
   }
 
   const std::string& orders() const { return orders_; }
-  std::string unpaced() const { return orders_ + ".unpaced"; }
+
+  // On the same file system as the orders, and nobody else's.
+  Result<std::string> make_unpaced() {
+    std::string pattern = orders_ + ".unpaced-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return Status(Code::kResource, pattern + ": cannot be made");
+    }
+    unpaced_ = pattern;
+    return pattern;
+  }
+
   bool temporary() const { return !temporary_.empty(); }
 
   // fsync costs nothing there, and promises nothing.
@@ -79,6 +93,7 @@ class Workplace {
 
   std::string orders_;
   std::string temporary_;
+  std::string unpaced_;
 };
 
 Result<Flow> load(const DrillOptions& options) {
@@ -105,7 +120,8 @@ std::vector<OrderTruth> truths(const Plan& plan, Region& region) {
     result.push_back(
         {.deadline_ns = order.relative() ? order.deadline_ns : start_wall_ns + order.deadline_ns,
          .relative = order.relative(),
-         .state = book.state(i)});
+         .state = book.state(i),
+         .at_close = !order.relative() && order.deadline_ns == plan.close_ns});
   }
   return result;
 }
@@ -114,7 +130,7 @@ std::vector<OrderTruth> truths(const Plan& plan, Region& region) {
 void check_the_rest(const DrillReport& report, Region& region, Verdict* verdict) {
   for (std::size_t i = 0; i < report.gateway.recoveries.size(); ++i) {
     const Recovery& recovery = report.gateway.recoveries[i];
-    if (!recovery.agrees() && report.durability >= Durability::kOs) {
+    if (!recovery.agrees()) {
       verdict->add_inconsistency(
           fmt::format("after kill {} the log held {} live tasks, the parent counts {} to {}",
                       i + 1,
@@ -138,17 +154,17 @@ void check_the_rest(const DrillReport& report, Region& region, Verdict* verdict)
   }
 }
 
-Result<UnpacedResult> measure(const DrillOptions& options,
-                              const Workplace& workplace,
-                              ProgressBar& bar) {
+Result<UnpacedResult> measure(const DrillOptions& options, Workplace& workplace, ProgressBar& bar) {
   bar.show(1.0, "measuring durable operations without a pace");
+  const Result<std::string> directory = workplace.make_unpaced();
+  if (!directory.ok()) {
+    return directory.status();
+  }
   return run_unpaced(
-      {.directory = workplace.unpaced(), .durability = options.durability, .seed = options.seed});
+      {.directory = *directory, .durability = options.durability, .seed = options.seed});
 }
 
-Result<DrillReport> drill(const DrillOptions& options,
-                          const Flow& flow,
-                          const Workplace& workplace) {
+Result<DrillReport> drill(const DrillOptions& options, const Flow& flow, Workplace& workplace) {
   const auto begin = std::chrono::steady_clock::now();
   const double speed = options.speed > 0 ? options.speed : default_speed(flow);
   const Plan plan = make_plan(flow, speed, options.seed);
@@ -218,7 +234,7 @@ int run_drill(const DrillOptions& options) {
     return complain(flow.status(),
                     flow.code() == Code::kNotFound ? tools::kExitUsage : tools::kExitDamaged);
   }
-  const Result<Workplace> workplace = Workplace::make(options.directory);
+  Result<Workplace> workplace = Workplace::make(options.directory);
   if (!workplace.ok()) {
     return complain(workplace.status(), tools::kExitFailed);
   }

@@ -110,6 +110,12 @@ Status Gateway::supervise() {
     return failure("failed");
   }
   if (phase_ == Phase::kOpening && service_phase == ServicePhase::kRecovered) {
+    if (start_boot_ns_ == 0 && control_.recovery.live > 0) {
+      return Status(Code::kInvalidArgument,
+                    std::string(control_.directory.data()) + ": holds " +
+                        std::to_string(control_.recovery.live) +
+                        " live tasks; a drill needs an empty directory or a finished log");
+    }
     begin_serving();
   }
   if (!down_measured_ && service_phase == ServicePhase::kServing) {

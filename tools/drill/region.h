@@ -55,6 +55,8 @@ struct ServiceTotals {
   std::uint64_t elided = 0;
   std::uint64_t commits = 0;
   std::uint64_t syncs = 0;
+  std::uint64_t handover_p50_ns = 0;  // lateness when a task is handed to the pool
+  std::uint64_t handover_p99_ns = 0;
 };
 
 enum class CommandKind : std::uint32_t { kSchedule = 0, kCancel = 1, kStart = 2, kStop = 3 };

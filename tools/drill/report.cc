@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,11 @@ std::string microseconds(double us) {
                             : fmt::format("{:.1f} s", us / 1'000'000.0);
 }
 
+// 1 kill, 2 kills.
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
 // Digits beyond the third decimal are noise.
 double rounded(double value) {
   return std::round(value * 1000.0) / 1000.0;
@@ -34,19 +40,28 @@ double rounded(double value) {
 
 std::string text_of(const Recovery& recovery, std::size_t number) {
   return fmt::format(
-      "Kill {}      at {:.1f} %: {} calls unanswered, {} handlers running, {} answers not synced\n"
+      "Kill {}      at {:.1f} %: {} unanswered, {} running, {} not synced\n"
       "            back in {:.0f} ms (log read in {:.1f} ms), {} live; the parent counts {} to "
       "{}\n",
       number,
       recovery.share * 100.0,
-      recovery.unacked,
-      recovery.running,
-      recovery.unsynced,
+      counted(recovery.unacked, "call"),
+      counted(recovery.running, "handler"),
+      counted(recovery.unsynced, "answer"),
       recovery.down_ms,
       recovery.found.seconds * 1000.0,
       grouped(recovery.found.live),
       grouped(recovery.pending),
       grouped(recovery.pending + recovery.uncertain));
+}
+
+std::string text_of(const LatenessUs& lateness, std::string_view which) {
+  return fmt::format("p50 {}, p99 {}, max {} ({} expiries {})\n",
+                     microseconds(lateness.p50),
+                     microseconds(lateness.p99),
+                     microseconds(lateness.max),
+                     grouped(lateness.count),
+                     which);
 }
 
 std::string text_of(const Verdict& verdict) {
@@ -62,12 +77,11 @@ std::string text_of(const Verdict& verdict) {
         fmt::format("            {} more ended while the service was away, before it saw them\n",
                     grouped(verdict.never_sent));
   }
-  const LatenessUs& late = verdict.lateness_us;
-  text += fmt::format("Lateness    p50 {}, p99 {}, max {} ({} expiries)\n",
-                      microseconds(late.p50),
-                      microseconds(late.p99),
-                      microseconds(late.max),
-                      grouped(late.count));
+  text += "Lateness    " + text_of(verdict.lateness_us, "in all") + "            " +
+          text_of(verdict.session_us, "during the session");
+  if (verdict.close_us.count > 0) {
+    text += "            " + text_of(verdict.close_us, "in one instant at the close");
+  }
   if (verdict.overdue_us.count > 0) {
     text += fmt::format("            {} more fell due while the service was away, up to {} late\n",
                         grouped(verdict.overdue_us.count),
@@ -81,6 +95,16 @@ boost::json::object json_of(const LatenessUs& lateness) {
           {"p99", rounded(lateness.p99)},
           {"max", rounded(lateness.max)},
           {"count", lateness.count}};
+}
+
+boost::json::object json_of(const ServiceTotals& totals) {
+  return {{"ops", totals.ops},
+          {"elided", totals.elided},
+          {"commits", totals.commits},
+          {"syncs", totals.syncs},
+          {"handover_us",
+           {{"p50", rounded(static_cast<double>(totals.handover_p50_ns) / 1000.0)},
+            {"p99", rounded(static_cast<double>(totals.handover_p99_ns) / 1000.0)}}}};
 }
 
 boost::json::array json_of(const std::vector<Recovery>& recoveries) {
@@ -115,12 +139,12 @@ boost::json::array json_of(const std::vector<std::string>& texts) {
 std::string text_of(const DrillReport& report) {
   const Verdict& verdict = report.verdict;
   std::string text = fmt::format(
-      "Fire drill  {}: {} orders at {:.4g} times their speed, {} kills with kill -9\n"
+      "Fire drill  {}: {} at {:.4g} times their speed, {} with kill -9\n"
       "            acknowledged at {}, {} precision, seed {}{}\n",
       report.source,
-      grouped(report.order_count),
+      counted(report.order_count, "order"),
       report.speed,
-      report.gateway.recoveries.size(),
+      counted(report.gateway.recoveries.size(), "kill"),
       to_string(report.durability),
       report.tick_precision ? "tick" : "exact",
       report.seed,
@@ -180,7 +204,10 @@ void print_json_of(const DrillReport& report) {
                                 {"inconsistent", verdict.inconsistent},
                                 {"revived", verdict.revived},
                                 {"lateness_us", json_of(verdict.lateness_us)},
+                                {"session_us", json_of(verdict.session_us)},
+                                {"close_us", json_of(verdict.close_us)},
                                 {"overdue_us", json_of(verdict.overdue_us)},
+                                {"last_life", json_of(report.service)},
                                 {"recoveries", json_of(report.gateway.recoveries)},
                                 {"problems", json_of(verdict.problems)},
                                 {"seconds", rounded(report.seconds)}};

@@ -91,7 +91,8 @@ class Service {
   void handle(Delivery delivery);
   void publish_totals();
   Deadline deadline_of(std::uint32_t order) const;
-  // This fault is to be planted, and has not been.
+  // This fault is to be planted, and has not been. Orders that are sent again, before the engine
+  // starts, are spared: most are live already, and nothing would come of it.
   bool plants(Plant plant) const;
   // True once: the caller commits the fault.
   bool take(Plant plant);
@@ -210,6 +211,7 @@ Deadline Service::deadline_of(std::uint32_t order) const {
 
 bool Service::plants(Plant plant) const {
   return control_.plant == plant && control_.plant_now.load(std::memory_order_relaxed) &&
+         control_.phase.load(std::memory_order_relaxed) == ServicePhase::kServing &&
          !planted_.load(std::memory_order_relaxed);
 }
 
@@ -291,11 +293,13 @@ void Service::handle(Delivery delivery) {
   if (!known) {
     return;
   }
+  const TaskId id = delivery.id();
+  book_.expire(order);
+  // Behind the effect: the order has expired, so nobody cancels its timer while the service is
+  // away, and what the kill interrupts must be delivered again.
   if (control_.linger.load(std::memory_order_relaxed)) {
     std::this_thread::sleep_for(kLingeringHandler);
   }
-  const TaskId id = delivery.id();
-  book_.expire(order);
   ring_.push(StampKind::kEnd, order, life_);
   if (take(Plant::kDup)) {
     ring_.push(stamp);
@@ -311,7 +315,9 @@ void Service::publish_totals() {
   control_.totals = {.ops = stats.ops,
                      .elided = stats.elided,
                      .commits = stats.commits,
-                     .syncs = stats.journal.syncs};
+                     .syncs = stats.journal.syncs,
+                     .handover_p50_ns = stats.lateness_ns.quantile(0.5),
+                     .handover_p99_ns = stats.lateness_ns.quantile(0.99)};
 }
 
 }  // namespace
