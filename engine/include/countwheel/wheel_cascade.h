@@ -242,7 +242,7 @@ bool WheelCore<Home>::next_sweep_slot() noexcept {
 // Returns how many entries it looked at; 0 if the slot is empty by now.
 template <class Home>
 std::size_t WheelCore<Home>::compact_chunk() noexcept {
-  std::array<detail::WheelEntry, detail::WheelChunk::kEntryCount> copy;
+  std::array<detail::WheelEntry, detail::ChunkShape::kEntryCount> copy;
   std::size_t count = 0;
   const bool lifted = sweep_level_ == kWheelLevelCount;
   const std::size_t level = lifted ? 2 : sweep_level_;

@@ -41,8 +41,8 @@ void WheelCore<Home>::reserve(std::size_t node_count) noexcept {
     slots += ring;
   }
   const std::size_t entries = 2 * node_count + 2 * kDeadAllowed;
-  const std::size_t filled = node_count / detail::WheelChunk::kEntryCount + 1;
-  store_.pool().reserve(entries / detail::WheelChunk::kEntryCount + slots + 16);
+  const std::size_t filled = node_count / detail::ChunkShape::kEntryCount + 1;
+  store_.pool().reserve(entries / detail::ChunkShape::kEntryCount + slots + 16, slots + 16);
   store_.pool().touch(filled);
   late_.reserve(node_count + 1024);
   sorter_.reserve(node_count + 1024);
@@ -69,11 +69,11 @@ bool WheelCore<Home>::check_queue(const detail::ChunkQueue& queue,
     return list.count == 0 ? true : detail::broken(why, "entries without a chunk", 0, list.count);
   }
   std::uint64_t count = 0;
-  std::uint32_t first = queue.front_position();
-  for (std::uint32_t number = list.head;; number = pool.at(number).next) {
+  std::uint32_t consumed = queue.consumed();
+  for (std::uint32_t number = list.head;; number = pool.header(number).next) {
     ++chunks;
-    count += pool.used_in(list, number) - first;
-    first = 0;
+    count += pool.end_in(list, number) - pool.header(number).begin - consumed;
+    consumed = 0;
     if (number == list.tail_chunk()) {
       break;
     }

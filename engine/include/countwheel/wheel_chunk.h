@@ -3,12 +3,18 @@
 // A slot of a linked-list wheel is a chain of cache misses: one node names the next. A slot here is
 // a list of 512-byte chunks of 63 entries of 8 bytes each, only ever appended to. Expiry and
 // cascade stream through them and prefetch the nodes ahead (7.7 ns per expiry measured against
-// 228 ns of a linked list). 15 entries a chunk cost 19 ns, 31 cost 11, 63 cost 8. The price: a slot
-// with one timer in it holds 512 bytes, so ten thousand timers spread over an hour take 180 bytes
-// each; a million take 42.
+// 228 ns of a linked list; 15 entries a chunk cost 19 ns, 31 cost 11). The first chunk of a list is
+// a small one of 15 entries, because most slots of a wheel that reaches far hold one timer or two.
+//
+//   a chunk, four cells of 128 bytes:    [ e0 ... e15 | e16 ... e31 | e32 ... e47 | e48 ... e62 H ]
+//   a small one, its last cell only:                                              [ e48 ... e62 H ]
+//
+// Both end with their header H at the same place, so a small chunk is a chunk that begins at entry
+// 48, and nobody but the allocator needs to know the difference.
 #ifndef COUNTWHEEL_WHEEL_CHUNK_H_
 #define COUNTWHEEL_WHEEL_CHUNK_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,14 +32,23 @@ struct WheelEntry {
   std::uint32_t offset = 0;
 };
 
-struct alignas(64) WheelChunk {
-  static constexpr std::uint32_t kEntryCount = 63;
-
+// The end of a chunk.
+struct ChunkHeader {
   std::uint32_t next = 0;
-  std::uint32_t count = 0;  // valid once another chunk follows
-  WheelEntry entries[kEntryCount];
+  std::uint16_t begin = 0;  // the first entry
+  std::uint16_t end = 0;    // one past the last; valid once another chunk follows
 };
-static_assert(sizeof(WheelChunk) == 512);
+static_assert(sizeof(ChunkHeader) == sizeof(WheelEntry));
+
+// How chunks divide memory.
+struct ChunkShape {
+  static constexpr std::uint32_t kEntryCount = 63;
+  static constexpr std::uint32_t kSmallBegin = 48;
+  static constexpr std::size_t kCellBytes = 128;
+  static constexpr std::uint32_t kCells = 4;
+  static_assert((kEntryCount + 1) * sizeof(WheelEntry) == kCells * kCellBytes);
+  static_assert((kEntryCount + 1 - kSmallBegin) * sizeof(WheelEntry) == kCellBytes);
+};
 
 // Zeroed memory on a cache line, from calloc so that pages nobody wrote to cost nothing.
 class ZeroedBlock {
@@ -61,107 +76,151 @@ class ZeroedBlock {
 };
 
 // A list of chunks by number; 12 bytes, so that a ring of 8192 lies in a second-level cache. All
-// chunks but the last know their count, the last one's is in `tail`.
+// chunks but the last know their end, the last one's is in `tail`.
 struct ChunkList {
-  static constexpr std::uint32_t kFull = WheelChunk::kEntryCount;
+  static constexpr std::uint32_t kFull = ChunkShape::kEntryCount;
 
   std::uint32_t head = 0;
-  std::uint32_t tail = kFull;  // {chunk number 26, entries used 6}; no chunk looks like a full one
+  std::uint32_t tail = kFull;  // {chunk number 26, end 6}; no chunk looks like a full one
   std::uint32_t count = 0;
 
   std::uint32_t tail_chunk() const noexcept { return tail >> 6; }
-  std::uint32_t tail_used() const noexcept { return tail & 63; }
+  std::uint32_t tail_end() const noexcept { return tail & 63; }
 };
 
-// Owns all chunks of a wheel. Chunk 0 is never given out: it means "none".
+// Owns all chunks of a wheel. A chunk's number is that of the cell where it begins or, if it is
+// small, where it would begin. 0 means "none".
 class ChunkPool {
  public:
-  WheelChunk& at(std::uint32_t number) noexcept {
-    return blocks_[number / kBlockChunks].as<WheelChunk>()[number % kBlockChunks];
+  WheelEntry* entries(std::uint32_t number) noexcept {
+    return reinterpret_cast<WheelEntry*>(address_of(number));
   }
-  const WheelChunk& at(std::uint32_t number) const noexcept {
-    return blocks_[number / kBlockChunks].as<WheelChunk>()[number % kBlockChunks];
+  const WheelEntry* entries(std::uint32_t number) const noexcept {
+    return reinterpret_cast<const WheelEntry*>(address_of(number));
   }
-
-  std::uint32_t allocate() noexcept {
-    if (free_ != 0) {
-      const std::uint32_t number = free_;
-      free_ = at(number).next;
-      ++used_;
-      return number;
-    }
-    if (fresh_ == blocks_.size() * kBlockChunks) {
-      add_block();
-    }
-    ++used_;
-    return fresh_++;
+  ChunkHeader& header(std::uint32_t number) noexcept {
+    return reinterpret_cast<ChunkHeader*>(address_of(number))[ChunkShape::kEntryCount];
+  }
+  const ChunkHeader& header(std::uint32_t number) const noexcept {
+    return reinterpret_cast<const ChunkHeader*>(address_of(number))[ChunkShape::kEntryCount];
   }
 
-  void release(std::uint32_t number) noexcept {
-    at(number).next = free_;
-    free_ = number;
-    --used_;
-  }
-
-  // After this `chunks` may be in use at once without another allocation.
-  void reserve(std::size_t chunks) noexcept {
-    blocks_.reserve(chunks / kBlockChunks + 2);
-    while (blocks_.size() * kBlockChunks < chunks + 1) {
-      add_block();
-    }
-  }
-
-  // Writes to the pages of the first `chunks` fresh ones, so that the first schedules after a
-  // reserve do not pay for page faults.
-  void touch(std::size_t chunks) noexcept {
-    for (std::size_t i = fresh_; i < fresh_ + chunks && i < blocks_.size() * kBlockChunks; i += 4) {
-      static_cast<volatile std::uint32_t&>(at(static_cast<std::uint32_t>(i)).next) = 0;
-    }
-  }
-
-  std::size_t used_count() const noexcept { return used_; }
-  std::size_t touched_bytes() const noexcept { return std::size_t{fresh_} * sizeof(WheelChunk); }
-
-  std::uint32_t used_in(const ChunkList& list, std::uint32_t number) const noexcept {
-    return number == list.tail_chunk() ? list.tail_used() : at(number).count;
+  std::uint32_t end_in(const ChunkList& list, std::uint32_t number) const noexcept {
+    return number == list.tail_chunk() ? list.tail_end() : header(number).end;
   }
 
   void append(ChunkList& list, WheelEntry entry) noexcept {
-    if (list.tail_used() == ChunkList::kFull) [[unlikely]] {
+    if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
       extend(list);
     }
-    at(list.tail_chunk()).entries[list.tail_used()] = entry;
+    entries(list.tail_chunk())[list.tail_end()] = entry;
     ++list.tail;
     ++list.count;
   }
 
- private:
-  static constexpr std::uint32_t kBlockChunks = 4096;
+  void release(std::uint32_t number) noexcept {
+    ChunkHeader& released = header(number);
+    std::uint32_t& free = released.begin == 0 ? free_ : free_small_;
+    released.next = free;
+    free = number;
+    --used_;
+  }
 
-  [[gnu::noinline]] void add_block() noexcept {
-    // {chunk number 26} of ChunkList::tail.
-    COUNTWHEEL_ASSERT(blocks_.size() < (1U << 26) / kBlockChunks);
-    blocks_.emplace_back(std::size_t{kBlockChunks} * sizeof(WheelChunk));
-    if (fresh_ == 0) {
-      fresh_ = 1;
+  // After this that many chunks may be in use at once without another allocation.
+  void reserve(std::size_t chunk_count, std::size_t small_count) noexcept {
+    const std::size_t cells = (chunk_count + 1) * ChunkShape::kCells + small_count;
+    blocks_.reserve(cells / kBlockCells + 4);
+    while (blocks_.size() * (kBlockCells - 2 * ChunkShape::kCells) < cells) {
+      add_block();
     }
   }
 
+  // Writes to the pages of the next fresh chunks, so that the first schedules after a reserve do
+  // not pay for page faults.
+  void touch(std::size_t chunk_count) noexcept {
+    constexpr std::size_t kPageCells = 4096 / ChunkShape::kCellBytes;
+    const std::size_t end =
+        std::min(fresh_ + chunk_count * ChunkShape::kCells, blocks_.size() * kBlockCells);
+    for (std::size_t cell = fresh_; cell < end; cell += kPageCells) {
+      static_cast<volatile std::uint32_t&>(header(static_cast<std::uint32_t>(cell)).next) = 0;
+    }
+  }
+
+  std::size_t used_count() const noexcept { return used_; }
+  std::size_t touched_bytes() const noexcept { return fresh_ * ChunkShape::kCellBytes; }
+
+ private:
+  static constexpr std::uint32_t kBlockCells = 16'384;  // 2 MiB
+
+  unsigned char* address_of(std::uint32_t number) const noexcept {
+    return blocks_[number / kBlockCells].as<unsigned char>() +
+           std::size_t{number % kBlockCells} * ChunkShape::kCellBytes;
+  }
+
+  [[gnu::noinline]] void add_block() noexcept {
+    // {chunk number 26} of ChunkList::tail.
+    COUNTWHEEL_ASSERT(blocks_.size() < (1U << 26) / kBlockCells);
+    blocks_.emplace_back(std::size_t{kBlockCells} * ChunkShape::kCellBytes);
+  }
+
+  std::uint32_t allocate() noexcept {
+    ++used_;
+    if (free_ != 0) {
+      const std::uint32_t number = free_;
+      free_ = header(number).next;
+      return number;
+    }
+    return carve();
+  }
+
+  std::uint32_t allocate_small() noexcept {
+    if (free_small_ == 0) {
+      // Four small ones out of a big one; they stay small for good.
+      const std::uint32_t cells = carve();
+      for (std::uint32_t i = 0; i < ChunkShape::kCells; ++i) {
+        const std::uint32_t number = cells + i - (ChunkShape::kCells - 1);
+        header(number) = {free_small_, ChunkShape::kSmallBegin, 0};
+        free_small_ = number;
+      }
+    }
+    ++used_;
+    const std::uint32_t number = free_small_;
+    free_small_ = header(number).next;
+    return number;
+  }
+
+  // Four cells nobody has used yet. The first four of a block are left out: a small chunk in them
+  // would begin in the block before.
+  std::uint32_t carve() noexcept {
+    if (fresh_ == blocks_.size() * kBlockCells) {
+      add_block();
+    }
+    if (fresh_ % kBlockCells == 0) {
+      fresh_ += ChunkShape::kCells;
+    }
+    const auto number = static_cast<std::uint32_t>(fresh_);
+    fresh_ += ChunkShape::kCells;
+    return number;
+  }
+
   [[gnu::noinline]] void extend(ChunkList& list) noexcept {
-    const std::uint32_t number = allocate();
+    std::uint32_t number = 0;
     if (list.head == 0) {
+      number = allocate_small();
       list.head = number;
     } else {
-      WheelChunk& last = at(list.tail_chunk());
-      last.count = list.tail_used();
+      number = allocate();
+      ChunkHeader& last = header(list.tail_chunk());
+      last.end = static_cast<std::uint16_t>(list.tail_end());
       last.next = number;
     }
-    list.tail = number << 6;
+    list.tail = number << 6 | header(number).begin;
   }
 
   std::vector<ZeroedBlock> blocks_;
   std::uint32_t free_ = 0;
-  std::uint32_t fresh_ = 0;
+  std::uint32_t free_small_ = 0;
+  std::size_t fresh_ = 0;  // the first cell that was never used
   std::size_t used_ = 0;
 };
 
@@ -174,12 +233,13 @@ class ChunkQueue {
   std::uint32_t size() const noexcept { return list_.count; }
   bool empty() const noexcept { return list_.count == 0; }
   const ChunkList& list() const noexcept { return list_; }
-  std::uint32_t front_position() const noexcept { return front_; }
+  // How many entries of the first chunk are gone.
+  std::uint32_t consumed() const noexcept { return consumed_; }
 
   // What is left of the first chunk. REQUIRES: !empty()
   std::span<WheelEntry> front(ChunkPool& pool) const noexcept {
-    WheelChunk& chunk = pool.at(list_.head);
-    return {chunk.entries + front_, pool.used_in(list_, list_.head) - front_};
+    const std::uint32_t begin = pool.header(list_.head).begin + consumed_;
+    return {pool.entries(list_.head) + begin, pool.end_in(list_, list_.head) - begin};
   }
 
   // The entries of the chunk behind the first, to be prefetched; empty if there is none.
@@ -187,19 +247,21 @@ class ChunkQueue {
     if (list_.head == list_.tail_chunk()) {
       return {};
     }
-    const std::uint32_t next = pool.at(list_.head).next;
-    return {pool.at(next).entries, pool.used_in(list_, next)};
+    const std::uint32_t next = pool.header(list_.head).next;
+    const std::uint32_t begin = pool.header(next).begin;
+    return {pool.entries(next) + begin, pool.end_in(list_, next) - begin};
   }
 
   // REQUIRES: entry_count <= front(pool).size()
   void consume(ChunkPool& pool, std::size_t entry_count) noexcept {
-    front_ += static_cast<std::uint32_t>(entry_count);
+    consumed_ += static_cast<std::uint32_t>(entry_count);
     list_.count -= static_cast<std::uint32_t>(entry_count);
-    while (list_.head != 0 && front_ >= pool.used_in(list_, list_.head)) {
+    while (list_.head != 0 &&
+           pool.header(list_.head).begin + consumed_ >= pool.end_in(list_, list_.head)) {
       const bool last = list_.head == list_.tail_chunk();
-      const std::uint32_t next = pool.at(list_.head).next;
+      const std::uint32_t next = pool.header(list_.head).next;
       pool.release(list_.head);
-      front_ = 0;
+      consumed_ = 0;
       if (last) {
         COUNTWHEEL_ASSERT(list_.count == 0);
         list_ = ChunkList{};
@@ -219,29 +281,34 @@ class ChunkQueue {
     for (const WheelEntry& entry : front(pool)) {
       look_ahead(entry);
     }
-    std::uint32_t number = list_.head;
     const std::uint32_t last = list_.tail_chunk();
-    while (true) {
-      WheelChunk& chunk = pool.at(number);
-      const std::uint32_t used = pool.used_in(list_, number);
-      const std::uint32_t next = number == last ? 0 : chunk.next;
-      const WheelEntry* const ahead = next == 0 ? nullptr : pool.at(next).entries;
-      const std::uint32_t ahead_count = next == 0 ? 0 : pool.used_in(list_, next);
-      std::uint32_t kept = 0;
-      for (std::uint32_t i = 0; i < used; ++i) {
-        if (i < ahead_count) {
-          look_ahead(ahead[i]);
+    for (std::uint32_t number = list_.head; number != 0;) {
+      const std::uint32_t begin = pool.header(number).begin;
+      const std::uint32_t end = pool.end_in(list_, number);
+      const std::uint32_t next = number == last ? 0 : pool.header(number).next;
+      WheelEntry* const entries = pool.entries(number);
+      const WheelEntry* const ahead = next == 0 ? nullptr : pool.entries(next);
+      // A chunk that follows another is never small: its entries begin at 0.
+      const std::uint32_t ahead_end = next == 0 ? 0 : pool.end_in(list_, next);
+      std::uint32_t looked_at = 0;
+      std::uint32_t kept = begin;
+      for (std::uint32_t i = begin; i < end; ++i) {
+        if (looked_at < ahead_end) {
+          look_ahead(ahead[looked_at++]);
         }
-        const WheelEntry entry = chunk.entries[i];
-        chunk.entries[kept] = entry;
+        const WheelEntry entry = entries[i];
+        entries[kept] = entry;
         kept += keep(entry) ? 1U : 0U;
       }
-      list_.count -= used - kept;
+      for (; looked_at < ahead_end; ++looked_at) {
+        look_ahead(ahead[looked_at]);
+      }
+      list_.count -= end - kept;
       if (number == last) {
         list_.tail = number << 6 | kept;
-        break;
+      } else {
+        pool.header(number).end = static_cast<std::uint16_t>(kept);
       }
-      chunk.count = kept;
       number = next;
     }
     consume(pool, 0);  // Gives back leading chunks that are empty now.
@@ -251,7 +318,7 @@ class ChunkQueue {
 
  private:
   ChunkList list_;
-  std::uint32_t front_ = 0;
+  std::uint32_t consumed_ = 0;
 };
 
 }  // namespace countwheel::detail

@@ -175,18 +175,17 @@ void WheelCore<Home>::for_each_while(const detail::ChunkQueue& queue, Visit&& vi
   }
   const detail::ChunkPool& pool = store_.pool();
   std::uint32_t number = queue.list().head;
-  for (std::uint32_t first = queue.front_position();; first = 0) {
-    const detail::WheelChunk& chunk = pool.at(number);
-    const std::uint32_t used = pool.used_in(queue.list(), number);
-    for (std::uint32_t i = first; i < used; ++i) {
-      if (!visit(chunk.entries[i])) {
+  for (std::uint32_t consumed = queue.consumed();; consumed = 0) {
+    const std::uint32_t end = pool.end_in(queue.list(), number);
+    for (std::uint32_t i = pool.header(number).begin + consumed; i < end; ++i) {
+      if (!visit(pool.entries(number)[i])) {
         return;
       }
     }
     if (number == queue.list().tail_chunk()) {
       return;
     }
-    number = chunk.next;
+    number = pool.header(number).next;
   }
 }
 

@@ -143,17 +143,17 @@ class WheelStore {
   // Takes the first chunk of a place of a ring: copies its entries and frees it. Returns how many.
   std::size_t take_chunk(std::size_t level,
                          std::uint64_t place,
-                         std::span<WheelEntry, WheelChunk::kEntryCount> entries) noexcept {
+                         std::span<WheelEntry, ChunkShape::kEntryCount> entries) noexcept {
     WheelRing& ring = rings_[level];
     ChunkList& list = ring.slots[place];
     if (list.count == 0) {
       return 0;
     }
     const std::uint32_t number = list.head;
-    const WheelChunk& chunk = pool_.at(number);
-    const std::uint32_t used = pool_.used_in(list, number);
-    std::copy_n(chunk.entries, used, entries.begin());
-    list.head = chunk.next;
+    const ChunkHeader& header = pool_.header(number);
+    const std::uint32_t used = pool_.end_in(list, number) - header.begin;
+    std::copy_n(pool_.entries(number) + header.begin, used, entries.begin());
+    list.head = header.next;
     list.count -= used;
     ring.count -= used;
     if (list.count == 0) {
