@@ -56,11 +56,12 @@ std::string text_of(const Recovery& recovery, std::size_t number) {
 }
 
 std::string text_of(const LatenessUs& lateness, std::string_view which) {
-  return fmt::format("p50 {}, p99 {}, max {} ({} expiries {})\n",
+  return fmt::format("p50 {}, p99 {}, max {} ({} {} {})\n",
                      microseconds(lateness.p50),
                      microseconds(lateness.p99),
                      microseconds(lateness.max),
                      grouped(lateness.count),
+                     lateness.count == 1 ? "expiry" : "expiries",
                      which);
 }
 
