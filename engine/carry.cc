@@ -30,7 +30,7 @@ void EngineCore::carry_task(TaskId id) {
   }
   const State state = node->load().state();
   const bool live = state == State::kScheduled || state == State::kRunning;
-  if ((!live && state != State::kDead) || node->has(kFlagCancelRequested)) {
+  if (!live && state != State::kDead) {
     return;
   }
   const NodeContent content = content_of(*node);
@@ -52,6 +52,15 @@ void EngineCore::carry_task(TaskId id) {
   const std::string_view text =
       error == shard.errors.end() ? std::string_view() : std::string_view(error->second);
   commit.enqueue(op, node->key(), node->payload(), text, nullptr);
+  if (node->has(kFlagCancelRequested)) {
+    // Behind it again, or a crash of this attempt would bring the task back.
+    Op cancel;
+    cancel.kind = OpKind::kCancel;
+    cancel.durability = Durability::kMemory;  // A rollback leaves it where it is.
+    cancel.id = id;
+    cancel.base_lsn = content.lsn;
+    commit.enqueue(cancel, {}, {}, {}, nullptr);
+  }
 }
 
 }  // namespace countwheel::detail

@@ -51,6 +51,14 @@ class CellPool {
     return std::exchange(starved_, false);
   }
 
+  // The same for attempts whose end could not be written: their marks stay until the cells are
+  // needed, those of the others first.
+  bool give_marked(std::span<const std::uint32_t> cells) noexcept {
+    const std::lock_guard lock(mutex_);
+    free_.insert(free_.begin(), cells.begin(), cells.end());
+    return std::exchange(starved_, false);
+  }
+
   // Keeps the cells that an earlier process left marked out of the pool. Before anything runs.
   void keep_marked() {
     std::erase_if(free_, [this](std::uint32_t index) {

@@ -15,15 +15,6 @@ using std::chrono::steady_clock;
 // acknowledged when a later one says so (DECISIONS 10).
 constexpr auto kIdleBeforeWatermark = std::chrono::milliseconds(10);
 
-bool mailed(const Op& op) noexcept {
-  switch (op.kind) {
-    case OpKind::kSchedule: return op.base_lsn == op.lsn;  // Not the cleaner's.
-    case OpKind::kReschedule:
-    case OpKind::kRetry: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
 void GroupCommit::commit_locked() {
@@ -101,7 +92,7 @@ Status GroupCommit::commit_piece(OpQueue& queue, std::size_t begin, std::size_t 
   const bool all_synced = synced_.load() >= written_.load();
   // A piece that elides to nothing needs no write, unless the ceilings on disk would be passed or
   // somebody waits for `disk` while earlier operations are not synced.
-  const bool skip = batch.op_count == 0 && batch.last_lsn <= lsn_ceiling_ &&
+  const bool skip = batch.op_count == 0 && last_lsn() + 2 * kMaxQueued <= lsn_ceiling_ &&
                     generation_max_ <= generation_ceiling_ && (!batch.sync || all_synced);
   Status status;
   if (!skip) {
@@ -116,6 +107,7 @@ Status GroupCommit::commit_piece(OpQueue& queue, std::size_t begin, std::size_t 
   advance_marks(batch.last_lsn, skip ? all_synced : batch.sync);
   notify_batch();
   publish(queue, begin, end);
+  elided_.clear();
   const std::lock_guard lock(telemetry_mutex_);
   commits_ += skip ? 0 : 1;
   ops_ += end - begin;
@@ -126,7 +118,6 @@ Status GroupCommit::commit_piece(OpQueue& queue, std::size_t begin, std::size_t 
 
 // A cancel that meets its schedule in the same piece: neither reaches the log.
 std::size_t GroupCommit::elide(OpQueue& queue, std::size_t begin, std::size_t end) {
-  elided_.clear();
   for (std::size_t i = begin; i < end; ++i) {
     const Op& op = queue.ops[i];
     generation_max_ = std::max(
@@ -243,11 +234,7 @@ void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t e
   for (std::size_t i = begin; i < end; ++i) {
     const Op& op = queue.ops[i];
     if (mailed(op)) {
-      mail_.push_back(
-          {op.clock == ClockKind::kBoot ? op.boot_deadline_ns : op.wall_deadline_ns,
-           op.id.index(),
-           op.slack_us,
-           op.clock});
+      mail_.push_back(mail_of(op));
     }
     if (op.releases) {
       released_[shard_of(op.id.index())].push_back(op.id.index());
@@ -327,8 +314,8 @@ void GroupCommit::chores() {
     }
   } else if (unsynced_since_ && now - *unsynced_since_ >= os_sync_bound_) {
     status = write_watermark(true);
-  } else if (unmarked_since_ && !unsynced_since_ && now - *unmarked_since_ >= kIdleBeforeWatermark &&
-             parts_.journal.durable()) {
+  } else if (unmarked_since_ && !unsynced_since_ && parts_.journal.durable() &&
+             now - *unmarked_since_ >= kIdleBeforeWatermark) {
     status = write_watermark(false);
   }
   if (!status.ok()) {

@@ -10,8 +10,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kRecoverEvery = std::chrono::milliseconds(250);
-// Refused ranges that are remembered for callers that ask late.
-constexpr std::size_t kRefusedRanges = 4096;
+// Refused ranges that are remembered for callers that ask late: more than one refusal can make.
+constexpr std::size_t kRefusedRanges = std::size_t{1} << 20;
 
 void keep(const OpQueue& from, const std::vector<bool>& kept, std::size_t begin, OpQueue* to) {
   for (std::size_t i = begin; i < from.ops.size(); ++i) {
@@ -61,49 +61,50 @@ void GroupCommit::refuse(OpQueue& queue, std::size_t begin) {
   keep(queue, kept_queue, begin, &kept);
   keep(late, kept_late, 0, &kept);
   kept_ = std::move(kept);
-  {
-    const std::lock_guard lock(wait_mutex_);
-    const auto note = [this](const OpQueue& ops, const std::vector<bool>& kept_ops, std::size_t from) {
-      for (std::size_t i = from; i < ops.ops.size(); ++i) {
-        if (kept_ops[i]) {
-          continue;
-        }
-        const std::uint64_t lsn = ops.ops[i].lsn;
-        const auto before = refused_.find(lsn - 1);
-        std::uint64_t start = lsn;
-        if (before != refused_.end()) {
-          start = before->second;
-          refused_.erase(before);
-        }
-        refused_[lsn] = start;
-      }
-    };
-    note(queue, kept_queue, begin);
-    note(late, kept_late, 0);
-    while (refused_.size() > kRefusedRanges) {
-      refused_.erase(refused_.begin());
-    }
-  }
-  // Tasks accepted at `memory` run although they are not in the log: they were acknowledged.
-  std::vector<MailItem>& mail = rollback.mail();
-  std::uint64_t released = 0;
-  for (const Op& op : kept_.ops) {
-    released = std::max(released, op.lsn);
-    if (op.kind == OpKind::kSchedule || op.kind == OpKind::kReschedule ||
-        op.kind == OpKind::kRetry) {
-      mail.push_back({op.clock == ClockKind::kBoot ? op.boot_deadline_ns : op.wall_deadline_ns,
-                      op.id.index(),
-                      op.slack_us,
-                      op.clock});
-    }
-  }
-  parts_.mailbox.put(mail, released);
-  parts_.wake_ticker();
+  note_refused(queue, kept_queue, begin);
+  note_refused(late, kept_late, 0);
+  mail_kept(rollback.mail());
   {
     const std::lock_guard lock(telemetry_mutex_);
     rolled_back_ += rollback.undone();
   }
   notify_all();
+}
+
+void GroupCommit::note_refused(const OpQueue& queue,
+                               const std::vector<bool>& kept,
+                               std::size_t begin) {
+  const std::lock_guard lock(wait_mutex_);
+  for (std::size_t i = begin; i < queue.ops.size(); ++i) {
+    if (kept[i]) {
+      continue;
+    }
+    const std::uint64_t lsn = queue.ops[i].lsn;
+    std::uint64_t first = lsn;
+    if (const auto before = refused_.find(lsn - 1); before != refused_.end()) {
+      first = before->second;
+      refused_.erase(before);
+    }
+    refused_[lsn] = first;
+  }
+  while (refused_.size() > kRefusedRanges) {
+    refused_.erase(refused_.begin());
+  }
+  any_refused_.store(!refused_.empty());
+}
+
+// Tasks accepted at `memory` run although they are not in the log: they were acknowledged.
+void GroupCommit::mail_kept(std::vector<MailItem>& mail) {
+  std::uint64_t released = 0;
+  for (const Op& op : kept_.ops) {
+    released = std::max(released, op.lsn);
+    if (mailed(op)) {
+      mail.push_back(mail_of(op));
+    }
+  }
+  if (parts_.mailbox.put(mail, released)) {
+    parts_.wake_ticker();
+  }
 }
 
 // Unknown: it may or may not be in the log. Memory stays as it is; reopening settles it.
@@ -114,42 +115,45 @@ void GroupCommit::fail(OpQueue& queue, std::size_t begin, const Status& why) {
     std::swap(late, incoming_);
     incoming_count_.store(0);
   }
-  const bool first = mode_.load() != Mode::kFailed;
-  if (first) {
+  if (mode_.load() != Mode::kFailed) {
     const std::lock_guard lock(wait_mutex_);
-    failed_from_ = written_.load() + 1;
     failure_ = why.detail();
     mode_.store(Mode::kFailed);
   }
-  // The engine's own work goes on in memory: retries are filed, ended tasks leave.
-  const auto settle = [this](const OpQueue& ops, std::size_t from) {
-    for (std::size_t i = from; i < ops.ops.size(); ++i) {
-      const Op& op = ops.ops[i];
-      if (op.kind == OpKind::kRetry) {
-        mail_.push_back({op.clock == ClockKind::kBoot ? op.boot_deadline_ns : op.wall_deadline_ns,
-                         op.id.index(),
-                         op.slack_us,
-                         op.clock});
-      }
-      if (op.kind == OpKind::kDone && op.releases) {
-        released_[shard_of(op.id.index())].push_back(op.id.index());
-      }
-      if (op.cell != 0) {
-        free_cells_.push_back(op.cell - 1);
-      }
-    }
-  };
-  settle(kept_, 0);
-  settle(queue, begin);
-  settle(late, 0);
+  settle_failed(kept_, 0);
+  settle_failed(queue, begin);
+  settle_failed(late, 0);
   kept_.clear();
-  if (!mail_.empty() || first) {
-    parts_.mailbox.put(mail_, ~std::uint64_t{0});
+  const bool starved = parts_.cells.give_marked(free_cells_);
+  free_cells_.clear();
+  if (parts_.mailbox.put(mail_, 0) || starved) {
     parts_.wake_ticker();
   }
   release_slots();
-  if (first) {
-    notify_all();
+  notify_all();
+}
+
+// The engine's own work goes on in memory: retries are filed, ended tasks leave.
+void GroupCommit::settle_failed(const OpQueue& queue, std::size_t begin) {
+  for (std::size_t i = begin; i < queue.ops.size(); ++i) {
+    const Op& op = queue.ops[i];
+    if (op.kind == OpKind::kRetry) {
+      // Back to the place in the order that was released, which its record would have changed: the
+      // mark of what is released stands still, for the sake of those whose outcome is unknown.
+      Shard& shard = parts_.table.shard_for(op.id);
+      const std::lock_guard lock(shard.mutex);
+      Node* node = parts_.table.find(shard, op.id);
+      if (node != nullptr && node->lsn.load(std::memory_order_relaxed) == op.lsn) {
+        node->lsn.store(op.base_lsn, std::memory_order_relaxed);
+        mail_.push_back(mail_of(op));
+      }
+    }
+    if (op.kind == OpKind::kDone && op.releases) {
+      released_[shard_of(op.id.index())].push_back(op.id.index());
+    }
+    if (op.cell != 0) {
+      free_cells_.push_back(op.cell - 1);
+    }
   }
 }
 

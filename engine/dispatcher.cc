@@ -1,7 +1,7 @@
 #include "dispatcher.h"
 
+#include <algorithm>
 #include <exception>
-#include <thread>
 
 #include <countwheel/assert.h>
 
@@ -24,8 +24,13 @@ Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy
       on_failure_(on_failure),
       in_flight_(std::make_unique<InFlight[]>(parts_.cells.size())) {}
 
-TaskId Dispatcher::current_task() noexcept {
-  return current_id;
+bool Dispatcher::in_handler() noexcept {
+  return static_cast<bool>(current_id);
+}
+
+// Ids are unique within an engine only.
+bool Dispatcher::in_handler_of(TaskId id) const noexcept {
+  return current_id == id && current_worker != nullptr && current_worker->owner == this;
 }
 
 void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> entries) {
@@ -47,11 +52,12 @@ void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> e
   }
 }
 
-void Dispatcher::ensure_workers() noexcept {
+std::size_t Dispatcher::ensure_workers() noexcept {
   if (closed_.load()) {
-    return;
+    return 0;
   }
   std::size_t waiting = 0;
+  std::size_t behind = 0;
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
@@ -66,11 +72,14 @@ void Dispatcher::ensure_workers() noexcept {
       type->ring.publish();
     }
     waiting += type->ring.size();
+    behind += type->overflow.size();
   }
   const std::size_t wanted = std::min(waiting, executor_->concurrency());
   for (std::size_t i = 0; i < wanted && enter(); ++i) {
+    inside_.fetch_add(1);
     executor_->post({&Dispatcher::run_work, this});
   }
+  return waiting + behind;
 }
 
 // One more piece of work, if the executor can run one more.
@@ -98,6 +107,7 @@ bool Dispatcher::any_waiting() const noexcept {
 
 void Dispatcher::drain() noexcept {
   Worker worker;
+  worker.owner = this;
   Worker* const outer = std::exchange(current_worker, &worker);
   std::size_t next_type = kNoType;
   for (;;) {
@@ -106,18 +116,28 @@ void Dispatcher::drain() noexcept {
     active_.fetch_sub(1);
     // What was published since the last look has nobody but us, if no new work was posted.
     // Without cells the tick thread posts again when there are some.
-    if (closed_.load() || worker.cells.empty() || !any_waiting() || !enter()) {
+    if (closed_.load() || worker.cells.empty() || !may_start() || !any_waiting() || !enter()) {
       break;
     }
   }
-  if (!worker.cells.empty()) {
-    parts_.cells.give(worker.cells);
+  // Another worker may have found no cell while these lay here.
+  if (!worker.cells.empty() && parts_.cells.give(worker.cells)) {
+    parts_.wake_ticker();
   }
   current_worker = outer;
-  if (closed_.load()) {
-    const std::lock_guard lock(drained_mutex_);
-    drained_.notify_all();
-  }
+  leave();
+}
+
+void Dispatcher::leave() noexcept {
+  const std::lock_guard lock(drained_mutex_);
+  inside_.fetch_sub(1);
+  drained_.notify_all();
+}
+
+void Dispatcher::end_running() noexcept {
+  const std::lock_guard lock(drained_mutex_);
+  running_.fetch_sub(1);
+  drained_.notify_all();
 }
 
 // One claim of the next type that has something; false when none has.
@@ -208,16 +228,18 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   in_flight->sequence = entry.sequence;
   in_flight->cell = cell;
   in_flight->overdue = node.has(kFlagOverdue);
-  if (node.crashes >= type.policy.retry.max_crashes) {
+  if (node.crashes >= type.policy.retry.max_crashes ||
+      node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
     worker.finished.emplace_back(in_flight, Outcome{Outcome::Kind::kCrashed, 0, {}});
     worker.first_finished_boot_ns = now.boot_ns;
     return;
   }
-  in_flight->attempt = static_cast<std::uint16_t>(
-      node.attempts.load(std::memory_order_relaxed) + 1);
+  in_flight->attempt =
+      static_cast<std::uint16_t>(node.attempts.load(std::memory_order_relaxed) + 1);
   node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
   AttemptCell& mark = parts_.cells.cell(cell);
+  mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
   mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
   started_.fetch_add(1, std::memory_order_relaxed);
@@ -228,29 +250,30 @@ void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight
   const TaskId outer = std::exchange(current_id, in_flight->id);
   in_flight->worker = &worker;
   in_flight->exceptions = std::uncaught_exceptions();
-  std::string thrown;
+  worker.thrown = nullptr;
+  std::string text = "dropped by an exception that its handler caught";
   try {
     type.handler(Delivery(this, in_flight));
   } catch (const std::exception& error) {
-    thrown = error.what();
+    text = error.what();
   } catch (...) {
-    thrown = "an exception that is no std::exception";
+    text = "an exception that is no std::exception";
+  }
+  // A handler that gave its delivery away has no say in how the attempt ends.
+  if (worker.thrown == in_flight) {
+    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(text)});
   }
   current_id = outer;
-  // A handler that gave its delivery away has no say in how the attempt ends.
-  if (!thrown.empty() && in_flight->thrown) {
-    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(thrown)});
-  }
 }
 
 Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   if (refusing_.load()) {
+    end_running();
     return Status(Code::kStopped);
   }
-  if (outcome.kind == Outcome::Kind::kDone) {
-    parts_.cells.cell(in_flight->cell)
-        .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
-  }
+  // Whatever it answered, the handler has ended: what comes now is no crash of its.
+  parts_.cells.cell(in_flight->cell)
+      .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
   Worker* worker = in_flight->worker;
   if (worker == current_worker && worker != nullptr && current_id == in_flight->id) {
     if (worker->finished.empty()) {
@@ -264,13 +287,14 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   }
   end_attempt(in_flight, outcome);
   parts_.commit.nudge();
+  end_running();
   return {};
 }
 
 void Dispatcher::drop(InFlight* in_flight) noexcept {
   if (in_flight->worker == current_worker && current_id == in_flight->id &&
       std::uncaught_exceptions() > in_flight->exceptions) {
-    in_flight->thrown = true;
+    current_worker->thrown = in_flight;
     return;
   }
   (void)answer(in_flight, {Outcome::Kind::kFailed, 0, "dropped without an answer"});
@@ -283,19 +307,21 @@ void Dispatcher::flush(Worker& worker) {
   for (const auto& [in_flight, outcome] : worker.finished) {
     end_attempt(in_flight, outcome);
   }
+  running_.fetch_sub(worker.finished.size());
   worker.finished.clear();
   parts_.commit.nudge();
 }
 
 bool Dispatcher::drained(std::chrono::nanoseconds timeout) {
-  const auto until = std::chrono::steady_clock::now() + timeout;
+  const auto start = std::chrono::steady_clock::now();
   std::unique_lock lock(drained_mutex_);
-  while (running_.load() != 0 || active_.load() != 0) {
-    if (std::chrono::steady_clock::now() >= until) {
+  while (running_.load() != 0 || inside_.load() != 0) {
+    const std::chrono::nanoseconds left = timeout - (std::chrono::steady_clock::now() - start);
+    if (left.count() <= 0) {
       return false;
     }
-    // A bound on the sleep: the last to leave does not always see that somebody waits.
-    drained_.wait_for(lock, std::chrono::milliseconds(1));
+    // Capped, since the end of the wait must not overflow the clock.
+    drained_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::hours(1)));
   }
   return true;
 }

@@ -51,9 +51,13 @@ struct DispatchParts {
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
 struct Worker {
+  const Dispatcher* owner = nullptr;
   std::vector<std::pair<InFlight*, Outcome>> finished;
   std::int64_t first_finished_boot_ns = 0;
   std::vector<std::uint32_t> cells;
+  // Destroyed by an exception of the handler that runs; its text follows. Kept here and not with
+  // the delivery, whose place is another's as soon as it has been answered elsewhere.
+  InFlight* thrown = nullptr;
 };
 
 // Thread contract: hand_over() and ensure_workers() by the tick thread; answers from any thread.
@@ -67,8 +71,8 @@ class Dispatcher {
 
   // Queues due entries by type, in order; ensure_workers() makes them run.
   void hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> entries);
-  // Moves overflow into the rings and posts work for what waits.
-  void ensure_workers() noexcept;
+  // Moves overflow into the rings and posts work for what waits; answers how many wait.
+  std::size_t ensure_workers() noexcept;
 
   // -- Answers --
 
@@ -76,8 +80,10 @@ class Dispatcher {
   // The delivery is destroyed: a failed attempt, but for an exception whose text is still to come.
   void drop(InFlight* in_flight) noexcept;
   std::uint64_t epoch() const noexcept { return parts_.commit.epoch(); }
-  // The task whose handler this thread is in, if any.
-  static TaskId current_task() noexcept;
+  // True in a handler, of any engine.
+  static bool in_handler() noexcept;
+  // True in the handler of this task of this engine.
+  bool in_handler_of(TaskId id) const noexcept;
 
   // -- Stopping --
 
@@ -104,6 +110,8 @@ class Dispatcher {
   void flush(Worker& worker);
   bool any_waiting() const noexcept;
   bool enter() noexcept;
+  void leave() noexcept;
+  void end_running() noexcept;
 
   // end_attempt.cc
   void end_attempt(InFlight* in_flight, const Outcome& outcome);
@@ -132,6 +140,9 @@ class Dispatcher {
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> running_{0};  // started and not answered
 
+  // Posted pieces of work that have not returned. It and running_ come to zero under the mutex, as
+  // the last touch of their threads: who then sees zero may destroy the dispatcher.
+  std::atomic<std::size_t> inside_{0};
   std::mutex drained_mutex_;
   std::condition_variable drained_;
 };

@@ -41,6 +41,9 @@ void Dispatcher::end_attempt(InFlight* in_flight, const Outcome& outcome) {
       case Outcome::Kind::kFailed:
       case Outcome::Kind::kRetry:
         ++shard.counts.failed_attempts;
+        if (freed != kNoIndex) {
+          parts_.table.node(freed).flags.fetch_or(kFlagNeeded);
+        }
         if (in_flight->node->has(kFlagCancelRequested) || freed != kNoIndex) {
           end_dropped(shard, in_flight, freed != kNoIndex);
         } else {
@@ -49,7 +52,6 @@ void Dispatcher::end_attempt(InFlight* in_flight, const Outcome& outcome) {
         break;
     }
   }
-  running_.fetch_sub(1);
   if (freed != kNoIndex) {
     // Its schedule may have been dropped by a wheel while it was blocked.
     const Node& node = parts_.table.node(freed);
@@ -123,7 +125,9 @@ void Dispatcher::end_failed(Shard& shard, InFlight* in_flight, const Outcome& ou
   Node& node = *in_flight->node;
   node.failures = static_cast<std::uint16_t>(std::min(node.failures + 1, 65535));
   const std::uint32_t max_attempts = in_flight->type->policy.retry.max_attempts;
-  if (max_attempts != 0 && node.failures >= max_attempts) {
+  // Behind the last number of an attempt there is none that is greater: no retry without end.
+  const bool numbers_left = in_flight->attempt != kAttemptMax;
+  if (!numbers_left || (max_attempts != 0 && node.failures >= max_attempts)) {
     end_dead(shard, in_flight, DeadReason::kAttempts, outcome.reason);
   } else {
     end_retry(shard, in_flight, outcome);
@@ -164,7 +168,9 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
     std::int64_t sum = 0;
     return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
   };
+  Op op = record(OpKind::kRetry, in_flight);
   NodeContent content = content_of(node);
+  content.lsn = kNoLsnYet;
   content.deadline_ns = plus(now.boot_ns, delay_ns);
   content.wall_ns = plus(now.wall_ns, delay_ns);
   content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) &
@@ -173,7 +179,6 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
   write_content(node, content);
   std::string& error = shard.errors[in_flight->id.value];
   error = printable(outcome.reason);
-  Op op = record(OpKind::kRetry, in_flight);
   op.clock = ClockKind::kBoot;
   op.boot_deadline_ns = content.deadline_ns;
   op.wall_deadline_ns = content.wall_ns;

@@ -53,12 +53,16 @@ Engine::Engine(std::unique_ptr<EngineCore> core) : core_(std::move(core)) {}
 
 Engine::~Engine() {
   // A handler that destroys its own engine would wait for itself.
-  COUNTWHEEL_ASSERT(!detail::Dispatcher::current_task());
+  COUNTWHEEL_ASSERT(!detail::Dispatcher::in_handler());
+  if (core_->forks != detail::fork_count()) {
+    // A child has copies of objects whose threads and locks are the parent's: all is left alone.
+    (void)core_.release();
+  }
 }
 
 Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
-  if (core_->phase.load() == EngineCore::Phase::kStopped) {
-    return Status(Code::kStopped);
+  if (Status status = core_->open_for_calls(); !status.ok()) {
+    return status;
   }
   if (!handler) {
     return Status(Code::kInvalidArgument, "the handler is empty");
@@ -77,7 +81,7 @@ Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
     return found.status();
   }
   detail::TaskType& entry = **found;
-  const std::lock_guard lock(core_->lifecycle);
+  const std::lock_guard lock(core_->registering);
   if (entry.ready.load()) {
     return Status(Code::kExists, "type " + entry.name + " has a handler");
   }
@@ -184,6 +188,9 @@ Result<TaskInfo> Engine::find(TaskId id) const {
 }
 
 Result<TaskInfo> Engine::find(std::string_view key) const {
+  if (Status status = core_->open_for_reading(); !status.ok()) {
+    return status;
+  }
   const std::uint32_t number = detail::TaskTable::shard_of_key(key);
   detail::Shard& shard = core_->table.shard(number);
   const std::lock_guard lock(shard.mutex);
@@ -197,6 +204,9 @@ Result<TaskInfo> Engine::find(std::string_view key) const {
 
 std::vector<TaskInfo> Engine::list(TaskId after, std::size_t limit) const {
   std::vector<TaskInfo> tasks;
+  if (!core_->open_for_reading().ok()) {
+    return tasks;
+  }
   std::uint32_t number = detail::shard_of(after.index());
   std::uint32_t slot = after ? detail::slot_of(after.index()) + 1 : 0;
   for (; number < detail::kShards && tasks.size() < limit; ++number, slot = 0) {
@@ -230,12 +240,14 @@ Lsn Engine::durable_lsn(Durability durability) const noexcept {
 }
 
 Status Engine::wait_durable(Lsn lsn, Durability durability, std::chrono::nanoseconds timeout) {
+  if (Status status = core_->open_for_reading(); !status.ok()) {
+    return status;
+  }
   return core_->commit.wait(lsn.value, durability, timeout);
 }
 
 Status Engine::flush(Durability durability) {
-  return core_->commit.wait(
-      core_->commit.last_lsn(), durability, std::chrono::hours(24 * 365));
+  return wait_durable({core_->commit.last_lsn()}, durability);
 }
 
 std::size_t Engine::poll(std::size_t limit) {
@@ -244,6 +256,9 @@ std::size_t Engine::poll(std::size_t limit) {
 }
 
 Instant Engine::next_wake() const {
+  if (core_->commit.queued() != 0 || core_->mailbox.has_items()) {
+    return core_->now();  // Something is on its way to the wheels.
+  }
   return core_->ticker.next_wake();
 }
 

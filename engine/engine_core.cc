@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <countwheel/assert.h>
@@ -69,10 +70,10 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
 }
 
 EngineCore::~EngineCore() {
-  if (forks != fork_count()) {
-    return;  // The threads belong to the parent.
-  }
-  (void)stop(std::chrono::hours(24 * 365));
+  COUNTWHEEL_ASSERT(forks == fork_count());  // Engine lets go of it in a child.
+  (void)stop(std::chrono::nanoseconds::max());
+  // An earlier stop() may have given up on handlers that still use what goes now.
+  (void)dispatcher.drained(std::chrono::nanoseconds::max());
 }
 
 Instant EngineCore::now() const noexcept {
@@ -81,27 +82,31 @@ Instant EngineCore::now() const noexcept {
   return now;
 }
 
-Status EngineCore::open_for_calls() const {
+Status EngineCore::open_for_reading() const {
   if (forks != fork_count()) [[unlikely]] {
     return Status(Code::kForked, "the engine belongs to the parent process");
   }
-  const Phase at = phase.load(std::memory_order_relaxed);
-  if (at == Phase::kRecovering) [[unlikely]] {
+  if (phase.load(std::memory_order_relaxed) == Phase::kRecovering) [[unlikely]] {
     return Status(Code::kRecovering);
-  }
-  if (at == Phase::kStopped) [[unlikely]] {
-    return Status(Code::kStopped);
   }
   return {};
 }
 
+Status EngineCore::open_for_calls() const {
+  if (phase.load(std::memory_order_relaxed) == Phase::kStopped) [[unlikely]] {
+    return Status(Code::kStopped);
+  }
+  return open_for_reading();
+}
+
 Status EngineCore::start() {
-  const std::lock_guard lock(lifecycle);
-  if (Status status = open_for_calls(); !status.ok()) {
+  // Before the lock too: a handler that calls this must not wait for a stop() that waits for it.
+  if (Status status = open_for_calls(); !status.ok() || phase.load() == Phase::kRunning) {
     return status;
   }
-  if (phase.load() == Phase::kRunning) {
-    return {};
+  const std::lock_guard lock(lifecycle);
+  if (Status status = open_for_calls(); !status.ok() || phase.load() == Phase::kRunning) {
+    return status;
   }
   if (!begun) {
     ticker.begin(now());
@@ -110,18 +115,27 @@ Status EngineCore::start() {
   if (journal->durable()) {
     commit.announce_epoch();
   }
-  phase.store(Phase::kRunning);
   if (options.drive == Drive::kThreads) {
-    commit.start_thread();
-    ticker.start_thread();
+    try {
+      commit.start_thread();
+      ticker.start_thread();
+    } catch (const std::system_error& error) {
+      commit.stop_thread();
+      return Status(Code::kResource, std::string("cannot start a thread: ") + error.what());
+    }
   }
+  phase.store(Phase::kRunning);
   return {};
 }
 
 Status EngineCore::stop(std::chrono::nanoseconds drain) {
+  if (forks != fork_count()) {
+    return Status(Code::kForked, "the engine belongs to the parent process");
+  }
   const std::lock_guard lock(lifecycle);
-  if (phase.exchange(Phase::kStopped) == Phase::kStopped) {
-    return stop_status;
+  const Phase before = phase.exchange(Phase::kStopped);
+  if (before == Phase::kStopped || before == Phase::kRecovering) {
+    return stop_status;  // A log that could not be loaded is left as it was.
   }
   dispatcher.close();
   ticker.stop_thread();
@@ -145,15 +159,9 @@ std::size_t EngineCore::poll(std::size_t limit) {
   commit.commit_once();
   const std::size_t handed_over = ticker.step(limit);
   // An inline executor runs handlers in here. The rings are bounded: again while they empty.
-  for (;;) {
-    Stats before;
-    dispatcher.fill(&before);
-    dispatcher.ensure_workers();
-    Stats after;
-    dispatcher.fill(&after);
-    if (after.backlog == 0 || after.backlog == before.backlog) {
-      break;
-    }
+  std::size_t waiting = dispatcher.ensure_workers();
+  for (std::size_t before = 0; waiting != 0 && waiting != before;) {
+    before = std::exchange(waiting, dispatcher.ensure_workers());
   }
   commit.commit_once();
   return handed_over;
@@ -181,6 +189,9 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
 }
 
 Result<TaskInfo> EngineCore::find(TaskId id) const {
+  if (Status status = open_for_reading(); !status.ok()) {
+    return status;
+  }
   auto& tasks = const_cast<TaskTable&>(table);
   Shard& shard = tasks.shard_for(id);
   const std::lock_guard lock(shard.mutex);
@@ -197,6 +208,9 @@ Result<TaskInfo> EngineCore::find(TaskId id) const {
 
 Stats EngineCore::stats() const {
   Stats stats;
+  if (!open_for_reading().ok()) {
+    return stats;
+  }
   {
     // All shards at once: the sums are of one moment.
     std::array<std::unique_lock<std::mutex>, kShards> locks;
@@ -224,6 +238,9 @@ Stats EngineCore::stats() const {
 }
 
 std::string EngineCore::check_invariants() {
+  if (Status status = open_for_reading(); !status.ok()) {
+    return status.text();
+  }
   std::uint64_t pending = 0;
   for (std::uint32_t number = 0; number < kShards; ++number) {
     Shard& shard = table.shard(number);

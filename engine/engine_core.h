@@ -34,6 +34,9 @@ struct ResolvedDeadline {
   std::int64_t on_clock() const noexcept {
     return clock == ClockKind::kBoot ? boot_ns : wall_ns;
   }
+  // The rest of the content, and its place in the order, is left to the caller.
+  void put_into(NodeContent* content) const noexcept;
+  void put_into(Op* op) const noexcept;
 };
 
 // Pure: checks `deadline` against `now` and the limits (resolve.cc).
@@ -61,8 +64,10 @@ class EngineCore {
   Instant now() const noexcept;
   // ok, or why no call is possible now.
   Status open_for_calls() const;
+  // The same for calls that change nothing: those are possible after stop() too.
+  Status open_for_reading() const;
 
-  // -- Mutations (mutate.cc): decided and enqueued in one step under the shard lock --
+  // -- Mutations (mutate.cc, change.cc): decided and enqueued in one step under the shard lock --
 
   Result<Submitted> submit(const TaskSpec& spec);
   Change cancel(TaskId id, Durability durability);
@@ -103,7 +108,8 @@ class EngineCore {
   std::atomic<Phase> phase{Phase::kCreated};
   std::atomic<std::int64_t> wall_floor_ns;  // ClockPolicy::kFloor: the wall is never behind this
   std::atomic<std::uint64_t> refused{0};
-  std::mutex lifecycle;  // start() and stop()
+  std::mutex lifecycle;  // start() and stop(); held while handlers end, so they must not take it
+  std::mutex registering;  // on()
   bool begun = false;    // the wheels have a beginning; guarded by lifecycle
   Status stop_status;    // guarded by lifecycle
   std::uint64_t restored_crashes = 0;

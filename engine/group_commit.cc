@@ -71,7 +71,7 @@ std::uint64_t GroupCommit::enqueue(const Op& op,
                                    std::string_view payload,
                                    std::string_view text,
                                    std::atomic<std::uint64_t>* lsn,
-                                   std::optional<Undo> undo) {
+                                   std::optional<Undo> undo) noexcept {
   const std::lock_guard lock(queue_mutex_);
   const std::uint64_t mine = next_lsn_.load(std::memory_order_relaxed);
   incoming_.push(op, key, payload, text);
@@ -117,33 +117,33 @@ std::uint64_t GroupCommit::mark(Durability level) const noexcept {
   return 0;
 }
 
-// Answers whether the fate of `lsn` is known, and which it is.
-bool GroupCommit::settled(std::uint64_t lsn, Durability level, Status* status) const {
-  if (lsn == 0 || lsn <= mark(level)) {
-    if (lsn == 0 || level == Durability::kMemory) {
-      return true;
-    }
-    const std::lock_guard lock(wait_mutex_);
-    const auto range = refused_.lower_bound(lsn);
-    if (range != refused_.end() && range->second <= lsn) {
-      *status = Status(Code::kNoSpace, std::string(parts_.journal.path()));
-    }
-    return true;
-  }
-  if (mode_.load() == Mode::kOk) {
+bool GroupCommit::was_refused(std::uint64_t lsn) const {
+  if (!any_refused_.load()) {
     return false;
   }
   const std::lock_guard lock(wait_mutex_);
   const auto range = refused_.lower_bound(lsn);
-  if (range != refused_.end() && range->second <= lsn) {
+  return range != refused_.end() && range->second <= lsn;
+}
+
+// Answers whether the fate of `lsn` is known, and which it is. Marks pass over what was refused.
+bool GroupCommit::settled(std::uint64_t lsn, Durability level, Status* status) const {
+  const Mode mode = mode_.load();
+  const bool reached = lsn <= mark(level);
+  if (lsn == 0 || (reached && level == Durability::kMemory)) {
+    return true;
+  }
+  if (was_refused(lsn)) {
     *status = Status(Code::kNoSpace, std::string(parts_.journal.path()));
     return true;
   }
-  if (failed_from_ != 0 && lsn >= failed_from_) {
+  if (!reached && mode == Mode::kFailed) {
+    // Neither mark moves any more.
+    const std::lock_guard lock(wait_mutex_);
     *status = Status(Code::kJournalFailed, failure_);
     return true;
   }
-  return false;
+  return reached;
 }
 
 Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeout) {
@@ -225,6 +225,7 @@ void GroupCommit::announce_epoch() {
 }
 
 void GroupCommit::start_thread() {
+  stopping_ = false;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -235,7 +236,7 @@ void GroupCommit::run() {
   for (;;) {
     const std::uint64_t before = written_.load();
     const std::optional<SteadyTime> chore = commit_once();
-    if (incoming_count_.load() != 0 && mode_.load() == Mode::kOk) {
+    if (incoming_count_.load() != 0) {
       nap = 0;
       continue;
     }
@@ -251,7 +252,7 @@ void GroupCommit::run() {
       chore_planned_.store(chore.has_value());
       sleep_.store(Sleep::kAsleep);
       // seq_cst: either this look sees what was enqueued or nudge() sees that we sleep.
-      if (incoming_count_.load() == 0 || mode_.load() != Mode::kOk) {
+      if (incoming_count_.load() == 0) {
         const bool woken = sleep_cv_.wait_until(
             lock, chore.value_or(steady_clock::now() + std::chrono::hours(1)), [this] {
               return kicked_ || stopping_;
@@ -268,16 +269,21 @@ void GroupCommit::run() {
   }
 }
 
+void GroupCommit::stop_thread() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  {
+    const std::lock_guard lock(sleep_mutex_);
+    stopping_ = true;
+  }
+  sleep_cv_.notify_one();
+  thread_.join();
+}
+
 void GroupCommit::stop(bool clean) {
   closed_.store(Code::kStopped);
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(sleep_mutex_);
-      stopping_ = true;
-    }
-    sleep_cv_.notify_one();
-    thread_.join();
-  }
+  stop_thread();
   const std::lock_guard lead(leader_);
   commit_locked();
   if (clean && mode_.load() == Mode::kOk) {

@@ -69,13 +69,14 @@ class GroupCommit {
   Status accepting() const;
 
   // Appends one operation; its LSN is also stored in `*lsn` (if given) before any other thread can
-  // see the operation. With kSchedule and base_lsn 0 the base is the LSN itself.
+  // see the operation. With kSchedule and base_lsn 0 the base is the LSN itself. Ends the process
+  // when memory is lacking: the state it records has changed already.
   std::uint64_t enqueue(const Op& op,
                         std::string_view key,
                         std::string_view payload,
                         std::string_view text,
                         std::atomic<std::uint64_t>* lsn,
-                        std::optional<Undo> undo = std::nullopt);
+                        std::optional<Undo> undo = std::nullopt) noexcept;
   // After the shard lock was released: somebody will commit what was enqueued.
   void nudge() noexcept;
 
@@ -94,6 +95,7 @@ class GroupCommit {
   // Makes the epoch of this start durable before any handler sees it.
   void announce_epoch();
   void start_thread();
+  void stop_thread();
   // Commits what is left; `clean` writes the clean-stop mark. Afterwards accepting() is `stopped`.
   void stop(bool clean);
 
@@ -108,13 +110,14 @@ class GroupCommit {
 
   static constexpr std::size_t kPieceOps = 16 * 1024;
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-  static constexpr std::uint64_t kLsnReserve = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kLsnReserve = std::uint64_t{1} << 21;
   // A slot's generation ascends at most by one a commit, since a slot is free only once its record
   // is written. A restart skips this many of 2^32.
   static constexpr std::uint32_t kGenerationReserve = 1024;
-  // Over it calls are refused as `overloaded`: fewer than the reserve, so that the persisted ceiling
-  // covers every LSN handed out.
-  static constexpr std::size_t kMaxQueued = kLsnReserve / 2;
+  // Over it calls are refused as `overloaded`. A quarter of the reserve, so that the persisted
+  // ceiling covers every LSN handed out: as many may be queued when a batch is described, as many
+  // arrive while it is written, and the engine's own operations are not refused.
+  static constexpr std::size_t kMaxQueued = kLsnReserve / 4;
   static constexpr std::size_t kWaitSlots = 16;
 
   // -- Under leader_ --
@@ -132,11 +135,15 @@ class GroupCommit {
   void advance_marks(std::uint64_t written, bool synced);
   void handle_failure(OpQueue& queue, std::size_t begin, const Status& why);
   void refuse(OpQueue& queue, std::size_t begin);
+  void note_refused(const OpQueue& queue, const std::vector<bool>& kept, std::size_t begin);
+  void mail_kept(std::vector<MailItem>& mail);
   void fail(OpQueue& queue, std::size_t begin, const Status& why);
+  void settle_failed(const OpQueue& queue, std::size_t begin);
   bool try_recover();
   void clean();
   void chores();
 
+  bool was_refused(std::uint64_t lsn) const;
   bool settled(std::uint64_t lsn, Durability level, Status* status) const;
   void begin_batch(std::uint64_t last_lsn);
   void notify_batch();
@@ -188,8 +195,8 @@ class GroupCommit {
   std::uint64_t batch_ = 0;           // number of the batch being written
   std::uint64_t batch_last_lsn_ = 0;  // its last LSN
   std::map<std::uint64_t, std::uint64_t> refused_;  // last LSN of a refused range -> its first
-  std::uint64_t failed_from_ = 0;                   // LSNs from here on have an unknown outcome
   std::string failure_;
+  std::atomic<bool> any_refused_{false};  // there is something in refused_
 
   // The commit thread.
   std::thread thread_;

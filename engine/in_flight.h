@@ -13,6 +13,10 @@
 
 namespace countwheel::detail {
 
+// The number of the last attempt that a task can have: attempts are 16 bits in the log, and each is
+// greater than the one before.
+inline constexpr std::uint16_t kAttemptMax = 0xffff;
+
 struct Worker;
 
 struct InFlight {
@@ -27,7 +31,6 @@ struct InFlight {
   bool overdue = false;
   Worker* worker = nullptr;  // whose handler it was given to
   int exceptions = 0;        // in flight when the handler was called
-  bool thrown = false;       // destroyed by an exception of its handler; its text follows
 };
 
 // How an attempt ended.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <countwheel/clock.h>
+#include <countwheel/journal.h>
 
 namespace countwheel::detail {
 
@@ -22,6 +23,23 @@ struct MailItem {
   std::uint32_t slack_us = 0;
   ClockKind clock = ClockKind::kWall;
 };
+
+// True for operations that file a task in a wheel once they are durable. The cleaner's do not:
+// their tasks are filed already.
+inline bool mailed(const Op& op) noexcept {
+  switch (op.kind) {
+    case OpKind::kSchedule: return op.base_lsn == op.lsn;
+    case OpKind::kReschedule:
+    case OpKind::kRetry: return true;
+    default: return false;
+  }
+}
+inline MailItem mail_of(const Op& op) noexcept {
+  return {op.clock == ClockKind::kBoot ? op.boot_deadline_ns : op.wall_deadline_ns,
+          op.id.index(),
+          op.slack_us,
+          op.clock};
+}
 
 // Thread contract: put() from any thread, take() and announce() by the tick thread.
 class Mailbox {
@@ -64,6 +82,17 @@ class Mailbox {
     return released_;
   }
 
+  bool has_items() {
+    const std::lock_guard lock(mutex_);
+    return !items_.empty();
+  }
+
+  // While the tick thread is awake it looks at the mailbox before it sleeps: nobody need wake it.
+  void awake() noexcept {
+    next_wake_wall_.store(std::numeric_limits<std::int64_t>::min());
+    next_wake_boot_.store(std::numeric_limits<std::int64_t>::min());
+  }
+
   // Says when the tick thread will look again. True when it must look at once instead.
   bool announce(Instant next_wake) {
     next_wake_wall_.store(next_wake.wall_ns);
@@ -85,15 +114,8 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<MailItem> items_;  // guarded by mutex_
   std::uint64_t released_ = 0;   // guarded by mutex_
-  // While the tick thread is awake it looks at the mailbox before it sleeps: nobody need wake it.
   std::atomic<std::int64_t> next_wake_wall_{std::numeric_limits<std::int64_t>::min()};
   std::atomic<std::int64_t> next_wake_boot_{std::numeric_limits<std::int64_t>::min()};
-
- public:
-  void awake() noexcept {
-    next_wake_wall_.store(std::numeric_limits<std::int64_t>::min());
-    next_wake_boot_.store(std::numeric_limits<std::int64_t>::min());
-  }
 };
 
 }  // namespace countwheel::detail

@@ -1,6 +1,7 @@
-// schedule, cancel and reschedule. Each decides with one CAS and enqueues its record in the same
-// step under the shard lock: that is where it takes place (SEMANTICS 3).
-#include <limits>
+// schedule: a new task, or with KeyPolicy::kReplace new contents for the task of the key. State and
+// record in one step under the shard lock: that is where it takes place (SEMANTICS 3).
+#include <utility>
+#include <vector>
 
 #include <countwheel/assert.h>
 
@@ -9,32 +10,8 @@
 namespace countwheel::detail {
 namespace {
 
-// Until the record has its LSN no wheel entry of this task counts, not even one of an earlier
-// tenant of the slot that happens to have the same deadline.
-constexpr std::uint64_t kNoLsnYet = std::numeric_limits<std::uint64_t>::max();
-
 std::string name_of(TaskId id) {
   return "task " + std::to_string(id.value);
-}
-
-WallTime wall_time(std::int64_t ns) {
-  return WallTime(std::chrono::nanoseconds(ns));
-}
-
-void put_deadline(NodeContent& content, const ResolvedDeadline& deadline) {
-  content.deadline_ns = deadline.on_clock();
-  content.wall_ns = deadline.wall_ns;
-  content.lsn = kNoLsnYet;
-  content.flags = static_cast<std::uint8_t>(
-      (content.flags & ~(kFlagBoot | kFlagOverdue | kFlagForeignSession)) |
-      (deadline.clock == ClockKind::kBoot ? kFlagBoot : 0) |
-      (deadline.overdue ? kFlagOverdue : 0));
-}
-
-void put_deadline(Op& op, const ResolvedDeadline& deadline) {
-  op.clock = deadline.clock;
-  op.wall_deadline_ns = deadline.wall_ns;
-  op.boot_deadline_ns = deadline.boot_ns;
 }
 
 }  // namespace
@@ -52,7 +29,7 @@ struct EngineCore::Request {
   std::uint64_t bytes() const noexcept { return spec.key.size() + spec.payload.size(); }
   NodeContent content() const {
     NodeContent content;
-    put_deadline(content, deadline);
+    deadline.put_into(&content);
     content.slack_us = slack_us;
     content.type = type->number;
     return content;
@@ -64,7 +41,7 @@ struct EngineCore::Request {
     op.id = id;
     op.slack_us = slack_us;
     op.type = type->number;
-    put_deadline(op, deadline);
+    deadline.put_into(&op);
     return op;
   }
 };
@@ -182,7 +159,7 @@ std::optional<Result<Submitted>> EngineCore::meet_holder(Shard& shard,
     const TaskId id = TaskId::of(holder, word.generation());
     const bool replace = request.spec.key_policy == KeyPolicy::kReplace;
     if (word.state() == State::kRunning) {
-      if (replace || Dispatcher::current_task() == id) {
+      if (replace || dispatcher.in_handler_of(id)) {
         *blocked = true;
         return std::nullopt;
       }
@@ -218,7 +195,6 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   undo.has_data = true;
   undo.data.assign(node.data(), node.data_bytes());
   undo.key_bytes = static_cast<std::uint16_t>(node.key_bytes);
-  const std::uint8_t blocked = undo.before.flags & kFlagBlocked;
   shard.keys.erase(slot_of(index));
   TaskTable::drop_data(node);
   if (!TaskTable::put_data(node, request.spec.key, request.spec.payload)) {
@@ -229,195 +205,29 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
     shard.keys.insert(slot_of(index));
     node.store(word);
     limits.give_bytes(request.bytes());
+    // A wheel that looked meanwhile has dropped its entry.
+    std::vector<MailItem> mail = {{undo.before.deadline_ns, index, undo.before.slack_us,
+                                   node.clock()}};
+    if (mailbox.put(mail, 0)) {
+      ticker.wake();
+    }
     return Result<Submitted>(refuse(Status(Code::kResource, "no memory for the payload")));
   }
   shard.keys.insert(slot_of(index));
   limits.give_bytes(old_bytes);
   NodeContent content = request.content();
-  content.flags |= blocked;
+  content.flags |= undo.before.flags & kFlagsOfSuccession;
+  content.attempts = undo.before.attempts;  // Fencing tokens ascend while the id stays.
   write_content(node, content);
   ++shard.counts.scheduled;
   ++shard.counts.replaced;
   node.store(word.bumped(State::kScheduled));
   Op op = request.record(id);
   op.upsert = true;
+  op.attempts = content.attempts;
   const std::uint64_t lsn = commit.enqueue(
       op, request.spec.key, request.spec.payload, {}, &node.lsn, std::move(undo));
   return Result<Submitted>(Submitted{id, {lsn}, true});
-}
-
-// The key is free for others, or back with the running task this one was to follow.
-void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
-  if (node.key_bytes == 0 || node.has(kFlagKeyLost)) {
-    return;
-  }
-  shard.keys.erase(slot_of(index));
-  if (!node.has(kFlagBlocked)) {
-    return;
-  }
-  for (const auto& [running, successor] : shard.successors) {
-    if (successor == index) {
-      table.node(running).flags.fetch_and(static_cast<std::uint8_t>(~kFlagKeyLost));
-      shard.keys.insert(slot_of(running));
-      shard.successors.erase(running);
-      return;
-    }
-  }
-}
-
-Change EngineCore::cancel(TaskId id, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
-    return {std::move(status), id, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), id, {}, {}};
-  }
-  Change change;
-  {
-    Shard& shard = table.shard_for(id);
-    const std::lock_guard lock(shard.mutex);
-    change = cancel_locked(shard, id, durability);
-  }
-  commit.nudge();
-  return change;
-}
-
-Change EngineCore::cancel(std::string_view key, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
-    return {std::move(status), {}, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), {}, {}, {}};
-  }
-  Change change;
-  {
-    const std::uint32_t number = TaskTable::shard_of_key(key);
-    Shard& shard = table.shard(number);
-    const std::lock_guard lock(shard.mutex);
-    const auto holder = table.find_key(shard, number, key);
-    if (!holder) {
-      return {Status(Code::kNotFound), {}, {}, {}};
-    }
-    change = cancel_locked(
-        shard, TaskId::of(*holder, table.node(*holder).load().generation()), durability);
-  }
-  commit.nudge();
-  return change;
-}
-
-Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability) {
-  Node* node = table.find(shard, id);
-  if (node == nullptr) {
-    return {Status(Code::kNotFound), id, {}, {}};
-  }
-  const WallTime deadline = wall_time(node->wall_ns.load(std::memory_order_relaxed));
-  Op op;
-  op.kind = OpKind::kCancel;
-  op.durability = durability;
-  op.id = id;
-  op.base_lsn = node->lsn.load(std::memory_order_relaxed);
-  for (;;) {
-    const Word word = node->load();
-    switch (word.state()) {
-      case State::kScheduled:
-        if (!node->transition(word, word.with(State::kCancelled))) {
-          continue;  // It started meanwhile.
-        }
-        leave_key(shard, *node, id.index());
-        limits.give(node->data_bytes());
-        ++shard.counts.cancelled;
-        op.releases = true;
-        return {Status(Code::kCancelled), id, {commit.enqueue(op, {}, {}, {}, nullptr)}, deadline};
-      case State::kRunning:
-        if ((node->flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
-          return {Status(Code::kTooLate, "running"), id, {}, deadline};
-        }
-        // Logged, so that a crash of this attempt does not bring the task back.
-        return {Status(Code::kTooLate, "running"),
-                id,
-                {commit.enqueue(op, {}, {}, {}, nullptr)},
-                deadline};
-      case State::kDead:
-        return {Status(Code::kTooLate, "a dead letter"), id, {}, deadline};
-      default:
-        return {Status(Code::kNotFound), id, {}, {}};
-    }
-  }
-}
-
-Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
-    return {std::move(status), id, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), id, {}, {}};
-  }
-  const Result<ResolvedDeadline> resolved = resolve(deadline, now(), options);
-  if (!resolved.ok()) {
-    return {refuse(resolved.status()), id, {}, {}};
-  }
-  Change change;
-  {
-    Shard& shard = table.shard_for(id);
-    const std::lock_guard lock(shard.mutex);
-    change = reschedule_locked(shard, id, *resolved, durability);
-  }
-  commit.nudge();
-  return change;
-}
-
-Change EngineCore::reschedule(std::string_view key,
-                              const Deadline& deadline,
-                              Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
-    return {std::move(status), {}, {}, {}};
-  }
-  const std::uint32_t number = TaskTable::shard_of_key(key);
-  TaskId id;
-  {
-    Shard& shard = table.shard(number);
-    const std::lock_guard lock(shard.mutex);
-    const auto holder = table.find_key(shard, number, key);
-    if (!holder) {
-      return {Status(Code::kNotFound), {}, {}, {}};
-    }
-    id = TaskId::of(*holder, table.node(*holder).load().generation());
-  }
-  return reschedule(id, deadline, durability);
-}
-
-Change EngineCore::reschedule_locked(Shard& shard,
-                                     TaskId id,
-                                     const ResolvedDeadline& deadline,
-                                     Durability durability) {
-  Node* node = table.find(shard, id);
-  if (node == nullptr) {
-    return {Status(Code::kNotFound), id, {}, {}};
-  }
-  const WallTime before = wall_time(node->wall_ns.load(std::memory_order_relaxed));
-  const Word word = node->load();
-  if (word.state() == State::kCancelled || word.state() == State::kDone) {
-    return {Status(Code::kNotFound), id, {}, {}};
-  }
-  // The CAS fails only against the start of its handler.
-  if (word.state() != State::kScheduled || !node->transition(word, word.with(State::kMoving))) {
-    return {Status(Code::kTooLate), id, {}, before};
-  }
-  Undo undo;
-  undo.before = content_of(*node);
-  NodeContent content = undo.before;
-  Op op;
-  op.kind = OpKind::kReschedule;
-  op.durability = durability;
-  op.id = id;
-  op.slack_us = content.slack_us;
-  op.base_lsn = content.lsn;
-  put_deadline(op, deadline);
-  put_deadline(content, deadline);
-  write_content(*node, content);
-  node->store(word.bumped(State::kScheduled));
-  const std::uint64_t lsn = commit.enqueue(op, {}, {}, {}, &node->lsn, std::move(undo));
-  return {Status(), id, {lsn}, before};
 }
 
 }  // namespace countwheel::detail

@@ -54,6 +54,13 @@ inline constexpr std::uint8_t kFlagOverdue = 4;          // was due when schedul
 inline constexpr std::uint8_t kFlagBlocked = 8;   // waits for the running task of its key to end
 inline constexpr std::uint8_t kFlagKeyLost = 16;  // its key belongs to its successor
 inline constexpr std::uint8_t kFlagForeignSession = 32;  // boot deadline of an earlier session
+inline constexpr std::uint8_t kFlagNeeded = 64;  // its predecessor's failure ended in its favour
+// What a task is to others of its key: not undone with its deadline.
+inline constexpr std::uint8_t kFlagsOfSuccession = kFlagBlocked | kFlagKeyLost | kFlagNeeded;
+
+// Until the record has its LSN no wheel entry of this task counts, not even one of an earlier
+// tenant of the slot that happens to have the same deadline.
+inline constexpr std::uint64_t kNoLsnYet = ~std::uint64_t{0};
 
 struct alignas(64) Node {
   static constexpr std::size_t kInlineBytes = 16;

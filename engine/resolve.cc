@@ -1,4 +1,5 @@
 // What is refused before anything is decided: deadlines, sizes, options. Pure.
+#include <algorithm>
 #include <string>
 
 #include <countwheel/options.h>
@@ -23,9 +24,10 @@ Status validate(const EngineOptions& options) {
   if (const auto slack = detail::slack_us(options.slack); !slack.ok()) {
     return refuse("slack", std::to_string(options.slack.count()) + " ns", "0 to 60 s");
   }
-  if (options.os_sync_bound.count() < 1'000'000) {
+  if (options.os_sync_bound < std::chrono::milliseconds(1) ||
+      options.os_sync_bound > std::chrono::hours(1)) {
     return refuse("os_sync_bound", std::to_string(options.os_sync_bound.count()) + " ns",
-                  "1 ms and more");
+                  "1 ms to 1 h");
   }
   if (options.workers < 1 || options.workers > 1024) {
     return refuse("workers", std::to_string(options.workers), "1 to 1024");
@@ -88,16 +90,18 @@ Result<ResolvedDeadline> resolve(const Deadline& deadline,
           from_now < -10 * kYearNs || from_now > 100 * kYearNs) {
         return Status(Code::kSuspiciousUnit,
                       std::to_string(deadline.ns()) +
-                          " is not nanoseconds since 1970 within [now - 10 years, now + 100 years]");
+                          " is not nanoseconds since 1970 within now - 10 and + 100 years");
       }
       break;
     case Deadline::Kind::kWall:
-      if (__builtin_sub_overflow(deadline.ns(), now.wall_ns, &from_now)) {
+      if (__builtin_sub_overflow(deadline.ns(), now.wall_ns, &from_now) ||
+          from_now < -200 * kYearNs) {
         return Status(Code::kOutOfRange, "the deadline is centuries from now");
       }
       break;
     case Deadline::Kind::kDelay:
-      from_now = deadline.ns();
+      // Centuries ago is as due as a century ago, and lateness must not overflow.
+      from_now = std::max(deadline.ns(), -100 * kYearNs);
       break;
   }
   if (from_now > options.max_delay.count()) {
@@ -109,6 +113,21 @@ Result<ResolvedDeadline> resolve(const Deadline& deadline,
   }
   resolved.overdue = from_now <= 0;
   return resolved;
+}
+
+void ResolvedDeadline::put_into(NodeContent* content) const noexcept {
+  content->deadline_ns = on_clock();
+  content->wall_ns = wall_ns;
+  content->lsn = kNoLsnYet;
+  content->flags = static_cast<std::uint8_t>(
+      (content->flags & ~(kFlagBoot | kFlagOverdue | kFlagForeignSession)) |
+      (clock == ClockKind::kBoot ? kFlagBoot : 0) | (overdue ? kFlagOverdue : 0));
+}
+
+void ResolvedDeadline::put_into(Op* op) const noexcept {
+  op->clock = clock;
+  op->wall_deadline_ns = wall_ns;
+  op->boot_deadline_ns = boot_ns;
 }
 
 Status check_sizes(const TaskSpec& spec, const EngineOptions& options) {

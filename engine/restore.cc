@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "engine_core.h"
 
@@ -166,7 +167,8 @@ void count_interrupted(EngineCore& core, RestoreSummary* summary) {
 }
 
 // Gives the key to the later task; the earlier one was running when that was scheduled and comes
-// first.
+// first. It is the one that has started before, or, if the trace of that is lost, the one with the
+// lower LSN (which the record of an interrupted attempt raises).
 void take_key(EngineCore& core, Shard& shard, std::uint32_t number, std::uint32_t slot) {
   Node& node = shard.nodes.at(slot);
   if (node.key_bytes == 0) {
@@ -179,7 +181,11 @@ void take_key(EngineCore& core, Shard& shard, std::uint32_t number, std::uint32_
   }
   std::uint32_t first = detail::slot_of(*holder);
   std::uint32_t second = slot;
-  if (shard.nodes.at(first).lsn.load() > node.lsn.load()) {
+  const auto rank = [&shard](std::uint32_t of) {
+    const Node& its = shard.nodes.at(of);
+    return std::pair(its.attempts.load() == 0, its.lsn.load());
+  };
+  if (rank(first) > rank(second)) {
     std::swap(first, second);
   }
   shard.keys.erase(detail::slot_of(*holder));
@@ -245,24 +251,23 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
     for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
       Node& node = shard.nodes.at(slot);
       const State state = node.load().state();
-      if (state == State::kDead) {
-        ++shard.counts.scheduled;
-        ++shard.counts.dead;
-        ++summary.dead;
-      }
-      if (state != State::kScheduled) {
+      if (state != State::kScheduled && state != State::kDead) {
         continue;
       }
       // Not asked before: the cleaner may have carried the type's record on, behind its tasks.
-      const std::uint16_t type = node.type.load();
-      if (core.types.count() <= type || core.types.at(type) == nullptr) {
+      if (const std::uint16_t type = node.type.load();
+          core.types.count() <= type || core.types.at(type) == nullptr) {
+        const std::uint32_t index = number << detail::kSlotBits | slot;
         return Status(Code::kCorrupt,
-                      "task " + std::to_string(TaskId::of(number << detail::kSlotBits | slot,
-                                                          node.load().generation())
-                                                   .value) +
+                      "task " + std::to_string(TaskId::of(index, node.load().generation()).value) +
                           " is of a type the log has not named");
       }
       ++shard.counts.scheduled;
+      if (state == State::kDead) {
+        ++shard.counts.dead;
+        ++summary.dead;
+        continue;
+      }
       ++summary.live;
       core.limits.force(node.data_bytes());
       translate(node, now);

@@ -3,6 +3,17 @@
 #include <countwheel/assert.h>
 
 namespace countwheel::detail {
+namespace {
+
+// The deadline goes back; what has become of other tasks of its key meanwhile does not.
+void restore_content(Node& node, NodeContent before) noexcept {
+  const std::uint8_t now = node.flags.load(std::memory_order_relaxed);
+  before.flags = static_cast<std::uint8_t>((before.flags & ~kFlagsOfSuccession) |
+                                           (now & kFlagsOfSuccession));
+  write_content(node, before);
+}
+
+}  // namespace
 
 std::vector<bool> Rollback::run(const OpQueue& queue, std::size_t begin) {
   std::vector<bool> kept(queue.ops.size(), false);
@@ -46,13 +57,19 @@ bool Rollback::undo(const Op& op, const Undo* undo) {
   if (op.kind == OpKind::kCancel) {
     return undo_cancel(shard, node, op);
   }
-  if (op.kind == OpKind::kReschedule) {
-    return undo_reschedule(node, op, *undo);
+  if (op.kind == OpKind::kSchedule && !op.upsert) {
+    return undo_schedule(shard, node, op);
   }
-  return undo == nullptr ? undo_schedule(shard, node, op) : undo_upsert(shard, node, op, *undo);
+  if (undo == nullptr) {
+    return false;  // Kept once before: whatever stood on it then has been told.
+  }
+  return op.upsert ? undo_upsert(shard, node, op, *undo) : undo_reschedule(node, op, *undo);
 }
 
 bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
+  if (node.has(kFlagNeeded)) {
+    return false;  // Without it the task it replaced would be gone for nothing.
+  }
   const Word word = node.load();
   if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kFree))) {
     return false;
@@ -95,7 +112,7 @@ bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& u
   shard.keys.insert(slot_of(op.id.index()));
   limits_.force_bytes(node.data_bytes());
   limits_.give_bytes(new_bytes);
-  write_content(node, undo.before);
+  restore_content(node, undo.before);
   node.store(word.bumped(State::kScheduled));
   --shard.counts.scheduled;
   --shard.counts.replaced;
@@ -117,6 +134,8 @@ bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
     }
     shard.keys.insert(slot_of(op.id.index()));
   }
+  // The key was free, so nothing runs that it had to wait for.
+  node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagBlocked));
   limits_.force(node.data_bytes());
   --shard.counts.cancelled;
   node.store(word.bumped(State::kScheduled));
@@ -129,7 +148,7 @@ bool Rollback::undo_reschedule(Node& node, const Op& op, const Undo& undo) {
   if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kMoving))) {
     return false;
   }
-  write_content(node, undo.before);
+  restore_content(node, undo.before);
   node.store(word.bumped(State::kScheduled));
   file(node, op.id.index());
   return true;

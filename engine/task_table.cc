@@ -102,6 +102,9 @@ std::optional<std::uint32_t> TaskTable::find_key(Shard& shard,
 
 std::optional<TaskId> TaskTable::allocate(std::uint32_t number) noexcept {
   Shard& shard = shards_[number];
+  if (generation_floor_ == kLastGeneration) {
+    return std::nullopt;
+  }
   std::uint32_t slot = shard.free_head;
   if (slot != Shard::kNoSlot) {
     Node& node = shard.nodes.at(slot);
@@ -122,6 +125,22 @@ std::optional<TaskId> TaskTable::allocate(std::uint32_t number) noexcept {
   return TaskId::of(number << kSlotBits | slot, generation);
 }
 
+// Behind the others, so that a slot comes up again as late as possible.
+void TaskTable::append_free(Shard& shard, std::uint32_t slot) noexcept {
+  Node& node = shard.nodes.at(slot);
+  if (node.load().generation() == kLastGeneration) {
+    ++shard.retired;
+    return;
+  }
+  node.deadline_ns.store(Shard::kNoSlot, std::memory_order_relaxed);
+  if (shard.free_tail == Shard::kNoSlot) {
+    shard.free_head = slot;
+  } else {
+    shard.nodes.at(shard.free_tail).deadline_ns.store(slot, std::memory_order_relaxed);
+  }
+  shard.free_tail = slot;
+}
+
 void TaskTable::release(std::uint32_t index) noexcept {
   Shard& shard = shards_[shard_of(index)];
   const std::uint32_t slot = slot_of(index);
@@ -133,17 +152,7 @@ void TaskTable::release(std::uint32_t index) noexcept {
   }
   drop_data(node);
   node.store(word.bumped(State::kFree));
-  if (word.generation() == kLastGeneration) {
-    ++shard.retired;
-    return;
-  }
-  node.deadline_ns.store(Shard::kNoSlot, std::memory_order_relaxed);
-  if (shard.free_tail == Shard::kNoSlot) {
-    shard.free_head = slot;
-  } else {
-    shard.nodes.at(shard.free_tail).deadline_ns.store(slot, std::memory_order_relaxed);
-  }
-  shard.free_tail = slot;
+  append_free(shard, slot);
 }
 
 bool TaskTable::put_data(Node& node, std::string_view key, std::string_view payload) noexcept {
@@ -196,17 +205,9 @@ void TaskTable::finish_restore(std::uint32_t generation_floor) noexcept {
   generation_floor_ = generation_floor;
   for (Shard& shard : shards_) {
     for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
-      Node& node = shard.nodes.at(slot);
-      if (node.load().state() != State::kFree) {
-        continue;
+      if (shard.nodes.at(slot).load().state() == State::kFree) {
+        append_free(shard, slot);
       }
-      node.deadline_ns.store(Shard::kNoSlot, std::memory_order_relaxed);
-      if (shard.free_tail == Shard::kNoSlot) {
-        shard.free_head = slot;
-      } else {
-        shard.nodes.at(shard.free_tail).deadline_ns.store(slot, std::memory_order_relaxed);
-      }
-      shard.free_tail = slot;
     }
   }
 }

@@ -141,8 +141,8 @@ class TaskTable {
   std::optional<std::uint32_t> find_key(Shard& shard, std::uint32_t number, std::string_view key)
       const noexcept;
 
-  // A free slot with its next generation, in state kFree. Nothing when the shard is full or memory
-  // is lacking.
+  // A free slot with its next generation, in state kFree. Nothing when the shard is full, memory is
+  // lacking, or a log has used up the generations.
   std::optional<TaskId> allocate(std::uint32_t number) noexcept;
   // Gives the slot back. REQUIRES: nobody can reach it by key any more.
   void release(std::uint32_t index) noexcept;
@@ -156,7 +156,6 @@ class TaskTable {
   Node* place(std::uint32_t index) noexcept;
   // Rebuilds the free lists; generations continue above `generation_floor`.
   void finish_restore(std::uint32_t generation_floor) noexcept;
-  void set_generation_floor(std::uint32_t floor) noexcept { generation_floor_ = floor; }
 
   // A consistent copy of a scheduled node's place in time.
   struct Scheduled {
@@ -171,6 +170,8 @@ class TaskTable {
   std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
 
  private:
+  static void append_free(Shard& shard, std::uint32_t slot) noexcept;
+
   std::array<Shard, kShards> shards_;
   std::uint32_t generation_floor_ = 0;
 };

@@ -90,7 +90,8 @@ Instant Ticker::read_clock() {
   const std::int64_t moved =
       (now.wall_ns - now.boot_ns) - (last_.wall_ns - last_.boot_ns);
   counters_.clock_steps_forward += moved > kStepNs ? 1 : 0;
-  counters_.clock_steps_back += moved < -kStepNs ? 1 : 0;
+  // Behind its floor the wall stands still (ClockPolicy::kFloor): that is no step.
+  counters_.clock_steps_back += moved < -kStepNs && now.wall_ns != last_.wall_ns ? 1 : 0;
   std::int64_t late_ns = 0;
   if (planned_boot_ns_ != kNever) {
     late_ns = std::max(late_ns, now.boot_ns - planned_boot_ns_);
@@ -199,7 +200,11 @@ Instant Ticker::next_wake() {
   for (Side& side : sides_) {
     std::int64_t& face =
         side.home.clock == ClockKind::kWall ? wake.wall_ns : wake.boot_ns;
-    face = side.empty() ? side.wheel->next_wake() : std::numeric_limits<std::int64_t>::min();
+    if (!side.empty()) {
+      face = std::numeric_limits<std::int64_t>::min();
+    } else if (side.wheel) {
+      face = side.wheel->next_wake();
+    }
   }
   return wake;
 }

@@ -60,7 +60,8 @@ struct EngineOptions {
   // -- Durability --
 
   // How long a batch that was only written may stay unsynced, also when the engine is idle.
-  // Default: 100 ms. Raised: fewer fsyncs at `os`, more to lose in a power failure.
+  // Default: 100 ms. Range: 1 ms to 1 h. Raised: fewer fsyncs at `os`, more to lose in a power
+  // failure.
   std::chrono::nanoseconds os_sync_bound = std::chrono::milliseconds(100);
 
   // -- Performance --

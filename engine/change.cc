@@ -1,0 +1,190 @@
+// cancel and reschedule. Each decides with one CAS and enqueues its record in the same step under
+// the shard lock: that is where it takes place (SEMANTICS 3).
+#include <utility>
+
+#include "engine_core.h"
+
+namespace countwheel::detail {
+namespace {
+
+WallTime wall_time(std::int64_t ns) {
+  return WallTime(std::chrono::nanoseconds(ns));
+}
+
+}  // namespace
+
+// The key is free for others, or back with the running task this one was to follow.
+void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
+  if (node.key_bytes == 0 || node.has(kFlagKeyLost)) {
+    return;
+  }
+  shard.keys.erase(slot_of(index));
+  if (!node.has(kFlagBlocked)) {
+    return;
+  }
+  for (auto it = shard.successors.begin(); it != shard.successors.end(); ++it) {
+    if (it->second == index) {
+      table.node(it->first).flags.fetch_and(static_cast<std::uint8_t>(~kFlagKeyLost));
+      shard.keys.insert(slot_of(it->first));
+      shard.successors.erase(it);
+      return;
+    }
+  }
+}
+
+Change EngineCore::cancel(TaskId id, Durability durability) {
+  if (Status status = open_for_calls(); !status.ok()) {
+    return {std::move(status), id, {}, {}};
+  }
+  if (Status status = commit.accepting(); !status.ok()) {
+    return {refuse(std::move(status)), id, {}, {}};
+  }
+  Change change;
+  {
+    Shard& shard = table.shard_for(id);
+    const std::lock_guard lock(shard.mutex);
+    change = cancel_locked(shard, id, durability);
+  }
+  commit.nudge();
+  return change;
+}
+
+Change EngineCore::cancel(std::string_view key, Durability durability) {
+  if (Status status = open_for_calls(); !status.ok()) {
+    return {std::move(status), {}, {}, {}};
+  }
+  if (Status status = commit.accepting(); !status.ok()) {
+    return {refuse(std::move(status)), {}, {}, {}};
+  }
+  Change change;
+  {
+    const std::uint32_t number = TaskTable::shard_of_key(key);
+    Shard& shard = table.shard(number);
+    const std::lock_guard lock(shard.mutex);
+    const auto holder = table.find_key(shard, number, key);
+    if (!holder) {
+      return {Status(Code::kNotFound), {}, {}, {}};
+    }
+    change = cancel_locked(
+        shard, TaskId::of(*holder, table.node(*holder).load().generation()), durability);
+  }
+  commit.nudge();
+  return change;
+}
+
+Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability) {
+  Node* node = table.find(shard, id);
+  if (node == nullptr) {
+    return {Status(Code::kNotFound), id, {}, {}};
+  }
+  const WallTime deadline = wall_time(node->wall_ns.load(std::memory_order_relaxed));
+  Op op;
+  op.kind = OpKind::kCancel;
+  op.durability = durability;
+  op.id = id;
+  op.base_lsn = node->lsn.load(std::memory_order_relaxed);
+  for (;;) {
+    const Word word = node->load();
+    switch (word.state()) {
+      case State::kScheduled:
+        if (!node->transition(word, word.with(State::kCancelled))) {
+          continue;  // It started meanwhile.
+        }
+        leave_key(shard, *node, id.index());
+        limits.give(node->data_bytes());
+        ++shard.counts.cancelled;
+        op.releases = true;
+        return {Status(Code::kCancelled), id, {commit.enqueue(op, {}, {}, {}, nullptr)}, deadline};
+      case State::kRunning:
+        if ((node->flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
+          return {Status(Code::kTooLate, "running"), id, {}, deadline};
+        }
+        // Logged, so that a crash of this attempt does not bring the task back.
+        return {Status(Code::kTooLate, "running"),
+                id,
+                {commit.enqueue(op, {}, {}, {}, nullptr)},
+                deadline};
+      case State::kDead:
+        return {Status(Code::kTooLate, "a dead letter"), id, {}, deadline};
+      default:
+        return {Status(Code::kNotFound), id, {}, {}};
+    }
+  }
+}
+
+Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability durability) {
+  if (Status status = open_for_calls(); !status.ok()) {
+    return {std::move(status), id, {}, {}};
+  }
+  if (Status status = commit.accepting(); !status.ok()) {
+    return {refuse(std::move(status)), id, {}, {}};
+  }
+  const Result<ResolvedDeadline> resolved = resolve(deadline, now(), options);
+  if (!resolved.ok()) {
+    return {refuse(resolved.status()), id, {}, {}};
+  }
+  Change change;
+  {
+    Shard& shard = table.shard_for(id);
+    const std::lock_guard lock(shard.mutex);
+    change = reschedule_locked(shard, id, *resolved, durability);
+  }
+  commit.nudge();
+  return change;
+}
+
+Change EngineCore::reschedule(std::string_view key,
+                              const Deadline& deadline,
+                              Durability durability) {
+  if (Status status = open_for_calls(); !status.ok()) {
+    return {std::move(status), {}, {}, {}};
+  }
+  const std::uint32_t number = TaskTable::shard_of_key(key);
+  TaskId id;
+  {
+    Shard& shard = table.shard(number);
+    const std::lock_guard lock(shard.mutex);
+    const auto holder = table.find_key(shard, number, key);
+    if (!holder) {
+      return {Status(Code::kNotFound), {}, {}, {}};
+    }
+    id = TaskId::of(*holder, table.node(*holder).load().generation());
+  }
+  return reschedule(id, deadline, durability);
+}
+
+Change EngineCore::reschedule_locked(Shard& shard,
+                                     TaskId id,
+                                     const ResolvedDeadline& deadline,
+                                     Durability durability) {
+  Node* node = table.find(shard, id);
+  if (node == nullptr) {
+    return {Status(Code::kNotFound), id, {}, {}};
+  }
+  const WallTime before = wall_time(node->wall_ns.load(std::memory_order_relaxed));
+  const Word word = node->load();
+  if (word.state() == State::kCancelled || word.state() == State::kDone) {
+    return {Status(Code::kNotFound), id, {}, {}};
+  }
+  // The CAS fails only against the start of its handler.
+  if (word.state() != State::kScheduled || !node->transition(word, word.with(State::kMoving))) {
+    return {Status(Code::kTooLate), id, {}, before};
+  }
+  Undo undo;
+  undo.before = content_of(*node);
+  NodeContent content = undo.before;
+  Op op;
+  op.kind = OpKind::kReschedule;
+  op.durability = durability;
+  op.id = id;
+  op.slack_us = content.slack_us;
+  op.base_lsn = content.lsn;
+  deadline.put_into(&op);
+  deadline.put_into(&content);
+  write_content(*node, content);
+  node->store(word.bumped(State::kScheduled));
+  const std::uint64_t lsn = commit.enqueue(op, {}, {}, {}, &node->lsn, std::move(undo));
+  return {Status(), id, {lsn}, before};
+}
+
+}  // namespace countwheel::detail
