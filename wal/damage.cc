@@ -76,8 +76,9 @@ Status check_whole_log(const DataDir& directory,
   if (!newest->has_value()) {
     return {};
   }
-  return read_blobs(**store, directory.path(), **newest,
-                    [](const BlobHeader&, std::string_view) { return Status(); });
+  return read_blobs(**store, directory.path(), **newest, [](const BlobHeader&, std::string_view) {
+    return Status();
+  });
 }
 
 }  // namespace

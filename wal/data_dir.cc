@@ -1,17 +1,16 @@
 #include "data_dir.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
 #include <string_view>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "os_error.h"
 
@@ -96,8 +95,8 @@ Result<std::unique_ptr<DataDir>> DataDir::open(const std::string& directory, Acc
     return os_error(errno, directory, "open the directory");
   }
   std::unique_ptr<DataDir> opened(new DataDir(resolved.get(), access));
-  opened->directory_ = Descriptor(
-      ::open(resolved.get(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  opened->directory_ =
+      Descriptor(::open(resolved.get(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!opened->directory_.valid()) {
     return os_error(errno, opened->path_, "open the directory");
   }
@@ -106,6 +105,12 @@ Result<std::unique_ptr<DataDir>> DataDir::open(const std::string& directory, Acc
   }
   if (Status status = opened->lock(); !status.ok()) {
     return status;
+  }
+  if (ForkGuard::threads_lost()) {
+    return Status(Code::kForked,
+                  opened->path_ +
+                      ": this process is a fork of one that had a log open; the "
+                      "threads that write tables are in its parent");
   }
   opened->fork_guard_ = std::make_unique<ForkGuard>(opened->lock_.get());
   return opened;
@@ -132,13 +137,14 @@ Status DataDir::check_owner() const {
     return os_error(errno, path_, "look at the directory");
   }
   if (facts.st_uid != ::geteuid()) {
-    return Status(Code::kInsecureDir, path_ + ": belongs to user " +
-                                          std::to_string(facts.st_uid) + ", not to user " +
-                                          std::to_string(::geteuid()) + " who opens it");
+    return Status(Code::kInsecureDir,
+                  path_ + ": belongs to user " + std::to_string(facts.st_uid) + ", not to user " +
+                      std::to_string(::geteuid()) + " who opens it");
   }
   if ((facts.st_mode & 077U) != 0) {
-    return Status(Code::kInsecureDir, path_ + ": mode " + octal(facts.st_mode) +
-                                          " lets others in; allowed is 0700 (chmod 700)");
+    return Status(
+        Code::kInsecureDir,
+        path_ + ": mode " + octal(facts.st_mode) + " lets others in; allowed is 0700 (chmod 700)");
   }
   return {};
 }
@@ -152,12 +158,16 @@ Status DataDir::lock() {
                                           : os_error(errno, path_of(kLockFile), "open the lock");
   }
   if (::flock(lock_.get(), (writable() ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? locked_by() : os_error(errno, path_of(kLockFile), "lock");
+    Status status =
+        errno == EWOULDBLOCK ? locked_by() : os_error(errno, path_of(kLockFile), "lock");
+    lock_.close();  // it is another's to clear
+    return status;
   }
   if (!writable()) {
     return {};
   }
-  // Readable at once by whoever is refused. That it may not fit on a full disk is no reason to fail.
+  // Readable at once by whoever is refused. That it may not fit on a full disk is no reason to
+  // fail.
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::fchmod(lock_.get(), kFileMode) != 0 || ::ftruncate(lock_.get(), 0) != 0) {
     return os_error(errno, path_of(kLockFile), "write the lock");
@@ -210,15 +220,14 @@ Status check_descriptor_limit(const DataDir& directory) {
   }
   std::uint64_t needed = kSpareDescriptors;
   for_each_entry("/proc/self/fd", [&needed](std::string_view) { ++needed; });
-  for_each_entry(directory.path(), [&needed](std::string_view name) {
-    needed += ends_with(name, ".sst") ? 1U : 0U;
-  });
+  for_each_entry(directory.path(),
+                 [&needed](std::string_view name) { needed += ends_with(name, ".sst") ? 1U : 0U; });
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) {
     return {};
   }
-  return Status(Code::kResource, directory.path() + ": RLIMIT_NOFILE is " +
-                                     std::to_string(limit.rlim_cur) + ", at least " +
-                                     std::to_string(needed) + " needed (ulimit -n)");
+  return Status(Code::kResource,
+                directory.path() + ": RLIMIT_NOFILE is " + std::to_string(limit.rlim_cur) +
+                    ", at least " + std::to_string(needed) + " needed (ulimit -n)");
 }
 
 }  // namespace countwheel::wal

@@ -3,7 +3,6 @@
 #define COUNTWHEEL_WAL_DESCRIPTOR_H_
 
 #include <unistd.h>
-
 #include <utility>
 
 namespace countwheel::wal {

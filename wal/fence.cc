@@ -1,11 +1,10 @@
 #include "fence.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <fcntl.h>
 #include <utility>
 
 #include "bytes.h"
@@ -38,7 +37,8 @@ void write_mark(char* copy, FenceMark mark) noexcept {
   store_u64(fresh.data() + 8, mark.lsn);
   store_u64(fresh.data() + 16, check_of(fresh.data(), 16));
   std::memcpy(copy, fresh.data(), fresh.size());
-  // The compiler must not move the stores behind the acknowledgement; the kernel sees them in order.
+  // The compiler must not move the stores behind the acknowledgement; the kernel sees them in
+  // order.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 

@@ -1,11 +1,10 @@
 #include "fork_guard.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <pthread.h>
+#include <unistd.h>
 
 namespace countwheel::wal {
 namespace {
@@ -22,7 +21,7 @@ struct Registry {
       place.store(kFree, std::memory_order_relaxed);
     }
   }
-  std::atomic<std::uint32_t> forks{0};
+  std::atomic<std::uint32_t> forks{0};  // that this process is away from the first with a log
   std::array<std::atomic<int>, kPlaces> descriptors;
 };
 
@@ -68,6 +67,11 @@ ForkGuard::~ForkGuard() {
   if (place_ != kNoPlace && !forked()) {
     registry().descriptors[static_cast<std::size_t>(place_)].store(kFree);
   }
+}
+
+// The handler is installed by the first log of a process, so it counts no earlier forks.
+bool ForkGuard::threads_lost() noexcept {
+  return registry().forks.load(std::memory_order_relaxed) != 0;
 }
 
 // Relaxed: a child has one thread, and only fork() changes the count.

@@ -23,6 +23,10 @@ class ForkGuard {
 
   bool forked() const noexcept;
 
+  // True in a process that is a fork of one that ever had a log open. RocksDB's threads exist once
+  // a process and do not follow into a fork: a log opened here would hang at its first table.
+  static bool threads_lost() noexcept;
+
  private:
   std::uint32_t forks_at_birth_;
   int place_;

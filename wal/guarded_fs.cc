@@ -1,16 +1,20 @@
 #include "guarded_fs.h"
 
-#include <sys/stat.h>
-
+#include <algorithm>
 #include <string_view>
+#include <sys/stat.h>
 #include <utility>
 
 namespace countwheel::wal {
-namespace {
 
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
+
+namespace {
+
+// Room is asked for in such steps, and in smaller ones when that does not fit.
+constexpr std::uint64_t kReserveBytes = std::uint64_t{1} << 20;
 
 // The directory is 0700 already, so that the moment between creation and this is not open to
 // others. A file system that is not the real one has no such path; then there is nothing to guard.
@@ -22,61 +26,135 @@ bool is_log(std::string_view name) noexcept {
   return name.size() > 4 && name.substr(name.size() - 4) == ".log";
 }
 
-class WatchedLogFile final : public rocksdb::FSWritableFileOwnerWrapper {
- public:
-  WatchedLogFile(std::unique_ptr<rocksdb::FSWritableFile>&& target, std::atomic<bool>* failed)
-      : FSWritableFileOwnerWrapper(std::move(target)), failed_(failed) {}
+}  // namespace
 
+class GuardedFs::LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  LogFile(std::unique_ptr<rocksdb::FSWritableFile>&& target, GuardedFs* files)
+      : FSWritableFileOwnerWrapper(std::move(target)), files_(files) {
+    const std::lock_guard<std::mutex> lock(files_->mutex_);
+    files_->newest_log_ = this;
+  }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+  ~LogFile() override {
+    const std::lock_guard<std::mutex> lock(files_->mutex_);
+    if (files_->newest_log_ == this) {
+      files_->newest_log_ = nullptr;
+    }
+  }
+
+  bool torn() const noexcept { return torn_.load(); }
+
+  bool reserve(std::uint64_t bytes) noexcept {
+    const std::uint64_t needed = written_bytes_.load() + bytes;
+    if (reserved_bytes_ >= needed) {
+      return true;
+    }
+    for (const std::uint64_t end : {needed + kReserveBytes, needed}) {
+      const IOStatus status =
+          Allocate(reserved_bytes_, end - reserved_bytes_, IOOptions(), nullptr);
+      if (status.ok()) {
+        reserved_bytes_ = end;
+        return true;
+      }
+      if (!status.IsNoSpace()) {
+        reserved_bytes_ = UINT64_MAX;  // a file system that cannot reserve: not asked again
+        return true;
+      }
+    }
+    return false;
+  }
+
+  IOStatus Append(const rocksdb::Slice& data,
+                  const IOOptions& options,
+                  IODebugContext* debug) override {
+    if (torn_.load() && files_->recovering_.load()) {
+      return IOStatus::OK();  // what RocksDB would write is the record that was refused
+    }
+    return watch_append(FSWritableFileOwnerWrapper::Append(data, options, debug), data.size());
+  }
+  IOStatus Append(const rocksdb::Slice& data,
+                  const IOOptions& options,
+                  const rocksdb::DataVerificationInfo&,
+                  IODebugContext* debug) override {
+    return Append(data, options, debug);
+  }
   IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
-    return watch(FSWritableFileOwnerWrapper::Sync(options, debug));
+    return watch_sync(FSWritableFileOwnerWrapper::Sync(options, debug));
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
-    return watch(FSWritableFileOwnerWrapper::Fsync(options, debug));
+    return watch_sync(FSWritableFileOwnerWrapper::Fsync(options, debug));
   }
 
  private:
-  IOStatus watch(IOStatus status) noexcept {
+  IOStatus watch_append(IOStatus status, std::size_t bytes) noexcept {
+    if (status.ok()) {
+      written_bytes_.fetch_add(bytes);
+    } else {
+      torn_.store(true);
+    }
+    return status;
+  }
+  IOStatus watch_sync(IOStatus status) noexcept {
     if (!status.ok()) {
-      failed_->store(true);
+      files_->sync_failed_.store(true);
     }
     return status;
   }
 
-  std::atomic<bool>* failed_;
+  GuardedFs* files_;
+  std::atomic<std::uint64_t> written_bytes_{0};
+  std::uint64_t reserved_bytes_ = 0;  // of the thread that appends, through reserve()
+  std::atomic<bool> torn_{false};
 };
 
-class WatchedDirectory final : public rocksdb::FSDirectoryWrapper {
+class GuardedFs::Directory final : public rocksdb::FSDirectoryWrapper {
  public:
-  WatchedDirectory(std::unique_ptr<rocksdb::FSDirectory>&& target, std::atomic<bool>* failed)
-      : FSDirectoryWrapper(std::move(target)), failed_(failed) {}
+  Directory(std::unique_ptr<rocksdb::FSDirectory>&& target, GuardedFs* files)
+      : FSDirectoryWrapper(std::move(target)), files_(files) {}
 
   IOStatus FsyncWithDirOptions(const IOOptions& options,
                                IODebugContext* debug,
                                const rocksdb::DirFsyncOptions& what) override {
     IOStatus status = FSDirectoryWrapper::FsyncWithDirOptions(options, debug, what);
     if (!status.ok()) {
-      failed_->store(true);
+      files_->sync_failed_.store(true);
     }
     return status;
   }
 
  private:
-  std::atomic<bool>* failed_;
+  GuardedFs* files_;
 };
 
-}  // namespace
+bool GuardedFs::reserve(std::uint64_t bytes) noexcept {
+  if (!spare_.hold(bytes)) {
+    return false;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return newest_log_ == nullptr || newest_log_->reserve(bytes);
+}
+
+bool GuardedFs::log_torn() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return newest_log_ != nullptr && newest_log_->torn();
+}
 
 IOStatus GuardedFs::NewWritableFile(const std::string& name,
                                     const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* result,
                                     IODebugContext* debug) {
+  if (is_log(name)) {
+    spare_.let_go();
+  }
   IOStatus status = FileSystemWrapper::NewWritableFile(name, options, result, debug);
   if (!status.ok()) {
     return status;
   }
   keep_to_owner(name);
   if (is_log(name)) {
-    *result = std::make_unique<WatchedLogFile>(std::move(*result), &log_sync_failed_);
+    *result = std::make_unique<LogFile>(std::move(*result), this);
   }
   return status;
 }
@@ -87,25 +165,23 @@ IOStatus GuardedFs::NewDirectory(const std::string& name,
                                  IODebugContext* debug) {
   IOStatus status = FileSystemWrapper::NewDirectory(name, options, result, debug);
   if (status.ok()) {
-    *result = std::make_unique<WatchedDirectory>(std::move(*result), &log_sync_failed_);
+    *result = std::make_unique<Directory>(std::move(*result), this);
   }
   return status;
 }
 
-IOStatus GuardedFs::LockFile(const std::string& name,
-                             const IOOptions& options,
-                             rocksdb::FileLock** lock,
-                             IODebugContext* debug) {
-  IOStatus status = FileSystemWrapper::LockFile(name, options, lock, debug);
+GuardedEnv::GuardedEnv(rocksdb::Env* base, const std::string& directory, std::uint64_t spare_bytes)
+    : rocksdb::EnvWrapper(base),
+      files_(std::make_shared<GuardedFs>(base->GetFileSystem(), directory, spare_bytes)) {
+  file_system_ = files_;
+}
+
+rocksdb::Status GuardedEnv::LockFile(const std::string& name, rocksdb::FileLock** lock) {
+  rocksdb::Status status = EnvWrapper::LockFile(name, lock);
   if (status.ok()) {
     keep_to_owner(name);
   }
   return status;
-}
-
-GuardedEnv::GuardedEnv(rocksdb::Env* base)
-    : rocksdb::EnvWrapper(base), files_(std::make_shared<GuardedFs>(base->GetFileSystem())) {
-  file_system_ = files_;
 }
 
 }  // namespace countwheel::wal

@@ -1,29 +1,47 @@
 // GuardedFs: what RocksDB sees as its file system.
 //
-// It passes everything on, and adds two things RocksDB does not offer: files that nobody else may
-// read (RocksDB makes them 0644), and the knowledge whether a failed write has left something that
-// may come back. An append to the log that failed left at most a torn record, which no replay
-// accepts. A failed fsync leaves a whole one: its outcome is unknown.
+// It passes everything on, and adds what RocksDB does not offer:
+//   - Files that nobody else may read. RocksDB makes them 0644.
+//   - Room for the next append, asked for before RocksDB writes. A full disk is then refused by us,
+//     with nothing written and nothing to recover from.
+//   - Where room cannot be asked for: a log file whose append failed stays torn. RocksDB's recovery
+//     would write the refused record again, whole, just before it abandons the file.
+//   - Whether an fsync has failed: the record is then whole, and its outcome unknown.
 #ifndef COUNTWHEEL_WAL_GUARDED_FS_H_
 #define COUNTWHEEL_WAL_GUARDED_FS_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
+
+#include "spare_space.h"
 
 namespace countwheel::wal {
 
 // Thread contract: any thread; RocksDB calls it from its own.
 class GuardedFs final : public rocksdb::FileSystemWrapper {
  public:
-  explicit GuardedFs(const std::shared_ptr<rocksdb::FileSystem>& target)
-      : rocksdb::FileSystemWrapper(target) {}
+  // `spare_bytes`: of disk held back, see SpareSpace.
+  GuardedFs(const std::shared_ptr<rocksdb::FileSystem>& target,
+            const std::string& directory,
+            std::uint64_t spare_bytes)
+      : rocksdb::FileSystemWrapper(target), spare_(directory + "/countwheel.spare", spare_bytes) {}
+
+  // Whether the next append of `bytes` to the log will find room, also in a new log file.
+  bool reserve(std::uint64_t bytes) noexcept;
 
   // True once an fsync of a log file or of the directory has failed.
-  const std::atomic<bool>& log_sync_failed() const noexcept { return log_sync_failed_; }
+  bool sync_failed() const noexcept { return sync_failed_.load(); }
+  // True while the newest log file is one that an append has failed on.
+  bool log_torn() noexcept;
+  // RocksDB is told to recover between these.
+  void begin_recovery() noexcept { recovering_.store(true); }
+  void end_recovery() noexcept { recovering_.store(false); }
 
   const char* Name() const override { return "GuardedFs"; }
   rocksdb::IOStatus NewWritableFile(const std::string& name,
@@ -34,22 +52,28 @@ class GuardedFs final : public rocksdb::FileSystemWrapper {
                                  const rocksdb::IOOptions& options,
                                  std::unique_ptr<rocksdb::FSDirectory>* result,
                                  rocksdb::IODebugContext* debug) override;
-  rocksdb::IOStatus LockFile(const std::string& name,
-                             const rocksdb::IOOptions& options,
-                             rocksdb::FileLock** lock,
-                             rocksdb::IODebugContext* debug) override;
 
  private:
-  std::atomic<bool> log_sync_failed_{false};
+  class LogFile;
+  class Directory;
+
+  SpareSpace spare_;
+  std::atomic<bool> sync_failed_{false};
+  std::atomic<bool> recovering_{false};
+  std::mutex mutex_;  // guards newest_log_
+  LogFile* newest_log_ = nullptr;
 };
 
 // `base` with its file system replaced; threads and clocks stay those of `base`, which must outlive
 // this.
 class GuardedEnv final : public rocksdb::EnvWrapper {
  public:
-  explicit GuardedEnv(rocksdb::Env* base);
+  GuardedEnv(rocksdb::Env* base, const std::string& directory, std::uint64_t spare_bytes);
 
-  const GuardedFs& files() const noexcept { return *files_; }
+  GuardedFs& files() const noexcept { return *files_; }
+
+  // RocksDB asks the environment, not its file system, for the lock.
+  rocksdb::Status LockFile(const std::string& name, rocksdb::FileLock** lock) override;
 
  private:
   std::shared_ptr<GuardedFs> files_;

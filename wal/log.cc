@@ -1,10 +1,9 @@
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/random.h>
 #include <utility>
 #include <vector>
 
@@ -28,8 +27,8 @@ namespace {
 constexpr std::uint32_t kIndexBits = 32;
 
 Status out_of_range(const char* name, std::uint64_t given, const char* allowed) {
-  return Status(Code::kInvalidArgument, std::string(name) + ": " + std::to_string(given) +
-                                            " given, allowed is " + allowed);
+  return Status(Code::kInvalidArgument,
+                std::string(name) + ": " + std::to_string(given) + " given, allowed is " + allowed);
 }
 
 // The log, opened and not yet written on.
@@ -70,22 +69,25 @@ Status OpenedLog::read(const Visitor& visitor, const Progress& progress) {
     }
   };
   report(0);
-  Status status = read_blobs(
-      *parts_.store, facts_.path, parts_.newest,
-      [&](const BlobHeader& header, std::string_view blob) -> Status {
-        if (Status decoded = decode_ops(blob, header, &ops); !decoded.ok()) {
-          return Status(decoded.code(), facts_.path + ": blob " + std::to_string(header.sequence) +
-                                            ": " + decoded.detail());
-        }
-        ++facts_.blobs;
-        facts_.ops += ops.size();
-        facts_.bytes += blob.size();
-        parts_.extent.add(header.sequence, blob.size());
-        if (facts_.bytes - reported >= kProgressBytes) {
-          report(facts_.bytes);
-        }
-        return visitor(header, ops);
-      });
+  Status status =
+      read_blobs(*parts_.store,
+                 facts_.path,
+                 parts_.newest,
+                 [&](const BlobHeader& header, std::string_view blob) -> Status {
+                   if (Status decoded = decode_ops(blob, header, &ops); !decoded.ok()) {
+                     return Status(decoded.code(),
+                                   facts_.path + ": blob " + std::to_string(header.sequence) +
+                                       ": " + decoded.detail());
+                   }
+                   ++facts_.blobs;
+                   facts_.ops += ops.size();
+                   facts_.bytes += blob.size();
+                   parts_.extent.add(header.sequence, blob.size());
+                   if (facts_.bytes - reported >= kProgressBytes) {
+                     report(facts_.bytes);
+                   }
+                   return visitor(header, ops);
+                 });
   if (status.ok()) {
     read_ = true;
     if (progress) {
@@ -155,9 +157,9 @@ Status check_shards(const BlobHeader& newest, const WalOptions& options, const s
       newest.slot_bits == kIndexBits - options.shard_bits) {
     return {};
   }
-  return Status(Code::kVersion, path + ": shard_bits: " + std::to_string(options.shard_bits) +
-                                    " given, the log was made with " +
-                                    std::to_string(newest.shard_bits));
+  return Status(Code::kVersion,
+                path + ": shard_bits: " + std::to_string(options.shard_bits) +
+                    " given, the log was made with " + std::to_string(newest.shard_bits));
 }
 
 // Everything up to the database: locked, checked, nothing changed in the log.
@@ -186,8 +188,8 @@ Result<Prepared> prepare(const std::string& path, const WalOptions& options, Acc
     return fence.status();
   }
   prepared.fence.emplace(std::move(*fence));
-  Result<MappedFile> cells = MappedFile::open(*prepared.directory, kCellsFile,
-                                              options.attempt_cells * sizeof(AttemptCell));
+  Result<MappedFile> cells = MappedFile::open(
+      *prepared.directory, kCellsFile, options.attempt_cells * sizeof(AttemptCell));
   if (!cells.ok()) {
     return cells.status();
   }
@@ -238,8 +240,8 @@ Result<std::unique_ptr<Log>> finish(Prepared prepared,
   if (created && !prepared.directory->writable()) {
     return Status(Code::kNotADirectory, path + ": no log in it");
   }
-  Result<BlobHeader> end = created ? write_first_blob(*store, path, options.shard_bits)
-                                   : Result<BlobHeader>(**newest);
+  Result<BlobHeader> end =
+      created ? write_first_blob(*store, path, options.shard_bits) : Result<BlobHeader>(**newest);
   if (!end.ok()) {
     return end.status();
   }
@@ -265,8 +267,8 @@ Status validate(const WalOptions& options) {
   if (options.shard_bits > 16) {
     return wal::out_of_range("shard_bits", options.shard_bits, "0 to 16");
   }
-  if (options.memtable_bytes < std::size_t{64} << 10 ||
-      options.memtable_bytes > std::size_t{1} << 30) {
+  if (options.memtable_bytes < std::size_t{64} << 10 || options.memtable_bytes > std::size_t{1}
+                                                                                     << 30) {
     return wal::out_of_range("memtable_bytes", options.memtable_bytes, "65536 to 1073741824");
   }
   if (options.attempt_cells < 1 || options.attempt_cells > std::uint32_t{1} << 24) {

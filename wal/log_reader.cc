@@ -8,7 +8,9 @@
 namespace countwheel::wal {
 namespace {
 
-std::string_view view(const rocksdb::Slice& slice) noexcept { return {slice.data(), slice.size()}; }
+std::string_view view(const rocksdb::Slice& slice) noexcept {
+  return {slice.data(), slice.size()};
+}
 
 Status corrupt(const std::string& path, const std::string& text) {
   return Status(Code::kCorrupt, path + ": " + text);
@@ -26,8 +28,9 @@ Status current_header(rocksdb::Iterator& blobs, const std::string& path, BlobHea
                   path + ": blob " + std::to_string(sequence) + ": " + status.detail());
   }
   if (header->sequence != sequence) {
-    return corrupt(path, "blob " + std::to_string(header->sequence) + " stands in place of blob " +
-                             std::to_string(sequence));
+    return corrupt(path,
+                   "blob " + std::to_string(header->sequence) + " stands in place of blob " +
+                       std::to_string(sequence));
   }
   return {};
 }
@@ -38,8 +41,7 @@ Status check_neighbours(const BlobHeader& before, const BlobHeader& blob, const 
   if (blob.store != before.store) {
     return corrupt(path, name + " is of another log, " + to_string(blob.store));
   }
-  if (blob.last_lsn < before.last_lsn ||
-      (blob.op_count > 0 && blob.first_lsn <= before.last_lsn)) {
+  if (blob.last_lsn < before.last_lsn || (blob.op_count > 0 && blob.first_lsn <= before.last_lsn)) {
     return corrupt(path, name + ": its LSNs do not follow " + std::to_string(before.last_lsn));
   }
   if (blob.low_water < before.low_water || blob.epoch < before.epoch) {
@@ -49,9 +51,10 @@ Status check_neighbours(const BlobHeader& before, const BlobHeader& blob, const 
 }
 
 Status missing(const std::string& path, std::uint64_t sequence, const BlobHeader& newest) {
-  return corrupt(path, "blob " + std::to_string(sequence) + " is missing; the log goes on to blob " +
-                           std::to_string(newest.sequence) + " (LSN " +
-                           std::to_string(newest.last_lsn) + ")");
+  return corrupt(path,
+                 "blob " + std::to_string(sequence) + " is missing; the log goes on to blob " +
+                     std::to_string(newest.sequence) + " (LSN " + std::to_string(newest.last_lsn) +
+                     ")");
 }
 
 }  // namespace
@@ -100,9 +103,10 @@ Status read_blobs(Store& store,
   }
   // An iterator that meets damage ends as if the log had ended; only its status tells.
   if (!blobs->status().ok()) {
-    return rocksdb_error(blobs->status(), path,
-                         "read blob " + std::to_string(expected) + " of " +
-                             std::to_string(newest.sequence));
+    return rocksdb_error(
+        blobs->status(),
+        path,
+        "read blob " + std::to_string(expected) + " of " + std::to_string(newest.sequence));
   }
   if (expected != newest.sequence + 1) {
     return missing(path, expected, newest);

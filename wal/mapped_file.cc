@@ -1,11 +1,10 @@
 #include "mapped_file.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "descriptor.h"
@@ -74,8 +73,12 @@ Result<MappedFile> MappedFile::open(const DataDir& directory, const char* name, 
   if (mapped.size_ == 0) {
     return mapped;
   }
-  void* address = ::mmap(nullptr, mapped.size_, PROT_READ | PROT_WRITE,
-                         writable ? MAP_SHARED : MAP_PRIVATE, descriptor.get(), 0);
+  void* address = ::mmap(nullptr,
+                         mapped.size_,
+                         PROT_READ | PROT_WRITE,
+                         writable ? MAP_SHARED : MAP_PRIVATE,
+                         descriptor.get(),
+                         0);
   if (address == MAP_FAILED) {
     return os_error(errno, path, "map");
   }

@@ -21,11 +21,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Maps `name` with at least `bytes`, all of it if it is longer; new bytes are zero. Of a directory
-  // that is only read the mapping is a copy, and empty when the file is missing.
-  static Result<MappedFile> open(const DataDir& directory,
-                                 const char* name,
-                                 std::size_t bytes);
+  // Maps `name` with at least `bytes`, all of it if it is longer; new bytes are zero. Of a
+  // directory that is only read the mapping is a copy, and empty when the file is missing.
+  static Result<MappedFile> open(const DataDir& directory, const char* name, std::size_t bytes);
 
   char* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }

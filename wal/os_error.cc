@@ -36,7 +36,9 @@ std::string describe(std::string_view path, std::string_view action, std::string
   return text;
 }
 
-std::string reason_of(int error) { return std::generic_category().message(error); }
+std::string reason_of(int error) {
+  return std::generic_category().message(error);
+}
 
 }  // namespace
 

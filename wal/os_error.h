@@ -18,9 +18,7 @@ Status os_error(int error, std::string_view path, std::string_view action);
 
 // The same of RocksDB, whose text names the file. It reports most errors of the system as one code
 // and a text, so the text is looked at.
-Status rocksdb_error(const rocksdb::Status& status,
-                     std::string_view path,
-                     std::string_view action);
+Status rocksdb_error(const rocksdb::Status& status, std::string_view path, std::string_view action);
 
 }  // namespace countwheel::wal
 

@@ -27,29 +27,29 @@ inline constexpr std::string_view kMagic = "CWB";
 
 // Places in the header. Persistent: do not change the values of existing ones.
 namespace header_at {
-inline constexpr std::size_t kMagic = 0;              // 3 bytes
-inline constexpr std::size_t kFormat = 3;             // 1
-inline constexpr std::size_t kFlags = 4;              // 1: clean_stop, synced
-inline constexpr std::size_t kShardBits = 5;          // 1
-inline constexpr std::size_t kSlotBits = 6;           // 1
-inline constexpr std::size_t kReserved = 7;           // 1, zero
-inline constexpr std::size_t kOpCount = 8;            // 4
-inline constexpr std::size_t kBodyBytes = 12;         // 4: everything behind the header
-inline constexpr std::size_t kSequence = 16;          // 8
-inline constexpr std::size_t kPrevious = 24;          // 8
-inline constexpr std::size_t kFirstLsn = 32;          // 8
-inline constexpr std::size_t kLastLsn = 40;           // 8
-inline constexpr std::size_t kLsnCeiling = 48;        // 8
-inline constexpr std::size_t kEpoch = 56;             // 8
-inline constexpr std::size_t kSessionHash = 64;       // 8
-inline constexpr std::size_t kWallNs = 72;            // 8
-inline constexpr std::size_t kLowWater = 80;          // 8
-inline constexpr std::size_t kWatermark = 88;         // 8
-inline constexpr std::size_t kStore = 96;             // 16
+inline constexpr std::size_t kMagic = 0;                // 3 bytes
+inline constexpr std::size_t kFormat = 3;               // 1
+inline constexpr std::size_t kFlags = 4;                // 1: clean_stop, synced
+inline constexpr std::size_t kShardBits = 5;            // 1
+inline constexpr std::size_t kSlotBits = 6;             // 1
+inline constexpr std::size_t kReserved = 7;             // 1, zero
+inline constexpr std::size_t kOpCount = 8;              // 4
+inline constexpr std::size_t kBodyBytes = 12;           // 4: everything behind the header
+inline constexpr std::size_t kSequence = 16;            // 8
+inline constexpr std::size_t kPrevious = 24;            // 8
+inline constexpr std::size_t kFirstLsn = 32;            // 8
+inline constexpr std::size_t kLastLsn = 40;             // 8
+inline constexpr std::size_t kLsnCeiling = 48;          // 8
+inline constexpr std::size_t kEpoch = 56;               // 8
+inline constexpr std::size_t kSessionHash = 64;         // 8
+inline constexpr std::size_t kWallNs = 72;              // 8
+inline constexpr std::size_t kLowWater = 80;            // 8
+inline constexpr std::size_t kWatermark = 88;           // 8
+inline constexpr std::size_t kStore = 96;               // 16
 inline constexpr std::size_t kGenerationCeiling = 112;  // 4
-inline constexpr std::size_t kReserved2 = 116;        // 4, zero
-inline constexpr std::size_t kBodyCrc = 120;          // 4: crc32c of the body
-inline constexpr std::size_t kHeaderCrc = 124;        // 4: crc32c of bytes 0 to 123
+inline constexpr std::size_t kReserved2 = 116;          // 4, zero
+inline constexpr std::size_t kBodyCrc = 120;            // 4: crc32c of the body
+inline constexpr std::size_t kHeaderCrc = 124;          // 4: crc32c of bytes 0 to 123
 }  // namespace header_at
 inline constexpr std::size_t kHeaderBytes = 128;
 

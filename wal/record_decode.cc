@@ -1,5 +1,3 @@
-#include "record.h"
-
 #include <cstring>
 #include <limits>
 #include <string>
@@ -7,17 +5,22 @@
 
 #include "bytes.h"
 #include "crc32c.h"
+#include "record.h"
 
 namespace countwheel::wal {
 namespace {
 
-Status corrupt(std::string text) { return Status(Code::kCorrupt, std::move(text)); }
+Status corrupt(std::string text) {
+  return Status(Code::kCorrupt, std::move(text));
+}
 
 Status newer(const std::string& what) {
   return Status(Code::kVersion, what + ": written by a newer version, this build reads format 1");
 }
 
-TaskId read_id(ByteReader& reader) noexcept { return TaskId{reader.u64()}; }
+TaskId read_id(ByteReader& reader) noexcept {
+  return TaskId{reader.u64()};
+}
 
 void read_deadlines(ByteReader& reader, Op* op) noexcept {
   op->wall_deadline_ns = static_cast<std::int64_t>(reader.u64());
@@ -218,8 +221,9 @@ Status decode_header(std::string_view blob, BlobHeader* header) {
     return corrupt("format 0");
   }
   if (format > kFormat) {
-    return Status(Code::kVersion, "written by format " + std::to_string(format) +
-                                      ", this build reads format " + std::to_string(kFormat));
+    return Status(Code::kVersion,
+                  "written by format " + std::to_string(format) + ", this build reads format " +
+                      std::to_string(kFormat));
   }
   if (load_u32(blob.data() + header_at::kHeaderCrc) !=
       crc32c(blob.substr(0, header_at::kHeaderCrc))) {
@@ -252,8 +256,8 @@ Status decode_ops(std::string_view blob, const BlobHeader& header, std::vector<O
       status = corrupt("LSN " + std::to_string(op.lsn) + " above that of the header");
     }
     if (!status.ok()) {
-      return Status(status.code(), "operation " + std::to_string(ops->size()) + ": " +
-                                       status.detail());
+      return Status(status.code(),
+                    "operation " + std::to_string(ops->size()) + ": " + status.detail());
     }
     lsn = op.lsn;
     ops->push_back(op);

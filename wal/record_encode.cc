@@ -1,5 +1,3 @@
-#include "record.h"
-
 #include <array>
 #include <cstring>
 #include <tuple>
@@ -8,6 +6,7 @@
 
 #include "bytes.h"
 #include "crc32c.h"
+#include "record.h"
 
 namespace countwheel::wal {
 namespace {

@@ -23,6 +23,12 @@ constexpr std::uint64_t kCleanBytesMax = std::uint64_t{8} << 20;
 // A batch of RocksDB's around one blob.
 constexpr std::size_t kWriteBatchBytes = 64;
 
+// What a batch takes in a log file: at most a fragment's header for each block, and two more.
+std::uint64_t record_bytes_max(const Batch& batch) noexcept {
+  const std::size_t bytes = encoded_bytes_max(batch) + kWriteBatchBytes;
+  return bytes + (bytes / kLogBlockBytes + 3) * kLogNumberedHeaderBytes + kLogBlockBytes;
+}
+
 }  // namespace
 
 std::span<AttemptCell> cells_of(const MappedFile& file) noexcept {
@@ -115,6 +121,9 @@ Status RocksdbJournal::append(const Batch& batch) noexcept {
   if (Status status = make_room(batch); !status.ok()) {
     return status;
   }
+  if (!parts_.store->files().reserve(record_bytes_max(batch))) {
+    return no_room();
+  }
   const BlobHeader header = header_for(batch);
   // A low-water mark above its own blob would declare the whole log dead.
   COUNTWHEEL_ASSERT(header.low_water <= header.sequence);
@@ -123,9 +132,9 @@ Status RocksdbJournal::append(const Batch& batch) noexcept {
   key[0] = kBlobKeyPrefix;
   store_u64_big_endian(key.data() + 1, header.sequence);
   write_batch_.Clear();
-  rocksdb::Status status =
-      write_batch_.Put(parts_.store->family(), rocksdb::Slice(key.data(), key.size()),
-                       rocksdb::Slice(blob_.data(), bytes));
+  rocksdb::Status status = write_batch_.Put(parts_.store->family(),
+                                            rocksdb::Slice(key.data(), key.size()),
+                                            rocksdb::Slice(blob_.data(), bytes));
   if (status.ok()) {
     rocksdb::WriteOptions options;
     options.sync = batch.sync;
@@ -164,18 +173,20 @@ void RocksdbJournal::note_written(const Batch& batch, std::size_t bytes) noexcep
 
 // Looks for dead files about as often as a file can have died.
 void RocksdbJournal::drop_dead_files() noexcept {
-  const std::uint64_t dead_bytes = appended_bytes_ - std::min(appended_bytes_, parts_.extent.bytes());
+  const std::uint64_t dead_bytes =
+      appended_bytes_ - std::min(appended_bytes_, parts_.extent.bytes());
   if (dead_bytes >= dropped_bytes_ + parts_.options.memtable_bytes / 4) {
     dropped_bytes_ = dead_bytes;
     dropper_->drop_below(synced_low_water_);
   }
 }
 
-// A full disk is definite: either RocksDB refused before writing, or what it wrote is torn, and a
-// torn record is never replayed. After a failed fsync the record is whole and may come back.
+// A full disk is definite: either RocksDB refused before writing, or what it wrote is torn and
+// stays torn. After a failed fsync the record is whole and may come back.
 Status RocksdbJournal::refuse(const rocksdb::Status& status) noexcept {
   Status refused = rocksdb_error(status, parts_.directory->path(), "write the log");
-  if (refused.code() == Code::kNoSpace && !parts_.store->files().log_sync_failed().load()) {
+  if (refused.code() == Code::kNoSpace && !parts_.store->files().sync_failed()) {
+    stopped_ = true;
     return refused;
   }
   failure_ = Status(Code::kJournalFailed, refused.detail());
@@ -186,16 +197,43 @@ Status RocksdbJournal::recover() noexcept {
   if (Status status = check_usable(); !status.ok()) {
     return status;
   }
-  const rocksdb::Status status = parts_.store->database().Resume();
-  if (!status.ok()) {
-    return refuse(status);
+  const Batch watermark = watermark_after(last_);
+  GuardedFs& files = parts_.store->files();
+  // RocksDB is not asked to recover on a disk that is still full: a new log file without room for
+  // its first record is the one thing it does not survive.
+  if (!files.reserve(record_bytes_max(watermark))) {
+    return no_room();
+  }
+  if (stopped_) {
+    files.begin_recovery();
+    const rocksdb::Status status = parts_.store->database().Resume();
+    files.end_recovery();
+    if (!status.ok()) {
+      return refuse(status);
+    }
+    if (files.log_torn()) {
+      return fail("recovered, and still on the log file that could not be written");
+    }
+    stopped_ = false;
   }
   // Only a write tells whether writes succeed.
-  return append(watermark_after(last_));
+  return append(watermark);
+}
+
+Status RocksdbJournal::no_room() const noexcept {
+  return Status(Code::kNoSpace, parts_.directory->path() + ": no room for the next record");
+}
+
+Status RocksdbJournal::fail(const std::string& reason) noexcept {
+  failure_ = Status(Code::kJournalFailed, parts_.directory->path() + ": " + reason);
+  return failure_;
 }
 
 bool RocksdbJournal::next_to_clean(std::uint64_t live_bytes, CleanRequest* request) noexcept {
-  const std::uint64_t allowed = std::max(parts_.options.min_log_bytes, 2 * live_bytes);
+  const std::uint64_t bound = std::max(parts_.options.min_log_bytes, 2 * live_bytes);
+  // A little before the bound: until the carried tasks are written the log goes on growing.
+  const std::uint64_t allowed =
+      bound - std::min<std::uint64_t>(bound / 16, parts_.options.memtable_bytes / 4);
   const std::uint64_t bytes = parts_.extent.bytes();
   if (requested_low_water_ != 0 || bytes <= allowed || !check_usable().ok()) {
     return false;
@@ -217,26 +255,28 @@ Status RocksdbJournal::collect(std::uint64_t budget_bytes, CleanRequest* request
   request->low_water = last_.low_water;
   std::uint64_t done_bytes = 0;
   std::vector<Op> ops;
-  Status status = read_blobs(
-      *parts_.store, parts_.directory->path(), last_,
-      [&](const BlobHeader& header, std::string_view blob) -> Status {
-        if (done_bytes >= budget_bytes) {
-          return Status(Code::kTimedOut);  // enough for now
-        }
-        if (Status decoded = decode_ops(blob, header, &ops); !decoded.ok()) {
-          return decoded;
-        }
-        for (const Op& op : ops) {
-          if (op.kind == OpKind::kSchedule) {
-            request->ids.push_back(op.id);
-          } else if (op.kind == OpKind::kType) {
-            request->types.push_back(static_cast<std::uint16_t>(op.id.value));
-          }
-        }
-        done_bytes += blob.size();
-        request->low_water = header.sequence + 1;
-        return {};
-      });
+  Status status =
+      read_blobs(*parts_.store,
+                 parts_.directory->path(),
+                 last_,
+                 [&](const BlobHeader& header, std::string_view blob) -> Status {
+                   if (done_bytes >= budget_bytes) {
+                     return Status(Code::kTimedOut);  // enough for now
+                   }
+                   if (Status decoded = decode_ops(blob, header, &ops); !decoded.ok()) {
+                     return decoded;
+                   }
+                   for (const Op& op : ops) {
+                     if (op.kind == OpKind::kSchedule) {
+                       request->ids.push_back(op.id);
+                     } else if (op.kind == OpKind::kType) {
+                       request->types.push_back(static_cast<std::uint16_t>(op.id.value));
+                     }
+                   }
+                   done_bytes += blob.size();
+                   request->low_water = header.sequence + 1;
+                   return {};
+                 });
   return status.code() == Code::kTimedOut ? Status() : status;
 }
 

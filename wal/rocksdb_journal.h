@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,6 +65,8 @@ class RocksdbJournal final : public Journal {
   void note_written(const Batch& batch, std::size_t bytes) noexcept;
   void drop_dead_files() noexcept;
   Status refuse(const rocksdb::Status& status) noexcept;
+  Status no_room() const noexcept;
+  Status fail(const std::string& reason) noexcept;
   Status collect(std::uint64_t budget_bytes, CleanRequest* request);
 
   LogParts parts_;
@@ -79,7 +82,8 @@ class RocksdbJournal final : public Journal {
   std::vector<char> blob_;
   rocksdb::WriteBatch write_batch_;
   std::size_t write_batch_bytes_ = 0;
-  Status failure_;  // not ok: nothing is accepted any more
+  bool stopped_ = false;  // RocksDB refuses writes until it is told to recover
+  Status failure_;        // not ok: nothing is accepted any more
 
   // Relaxed: figures for people, no other memory is read after them.
   std::atomic<std::uint64_t> blobs_{0};

@@ -17,8 +17,8 @@ Fragment parse_fragment(std::string_view block) noexcept {
   if (block.size() < kLogHeaderBytes) {
     return {};
   }
-  const auto length = static_cast<std::size_t>(byte_at(block.data(), 4) |
-                                               byte_at(block.data(), 5) << 8);
+  const auto length =
+      static_cast<std::size_t>(byte_at(block.data(), 4) | byte_at(block.data(), 5) << 8);
   auto type = static_cast<std::uint8_t>(byte_at(block.data(), kTypeAt));
   if (type < static_cast<std::uint8_t>(FragmentType::kFull) ||
       type > static_cast<std::uint8_t>(FragmentType::kNumberedLast)) {

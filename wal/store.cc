@@ -15,7 +15,9 @@ namespace countwheel::wal {
 namespace {
 
 constexpr std::size_t kReadAheadBytes = std::size_t{2} << 20;
-constexpr int kMemtables = 3;
+// One is filled while the other is written. With a third, two could be written as one table, and
+// what the log takes on the disk beside its live part would be four of them instead of two.
+constexpr int kMemtables = 2;
 
 // RocksDB's own log file would lie on the same disk: on a full one, writing to it from the error
 // path fails an assertion and takes the process along. What it would say, our Status says.
@@ -52,7 +54,7 @@ rocksdb::DBOptions database_options(const WalOptions& options, rocksdb::Env* env
   result.recycle_log_file_num = 0;
   result.manual_wal_flush = false;
   // An idle column family pins log files; ours alone never reaches this.
-  result.max_total_wal_size = (kMemtables + 2) * options.memtable_bytes;
+  result.max_total_wal_size = 4 * options.memtable_bytes;
   result.info_log = std::make_shared<SilentLogger>();
   // Set, because the header's default depends on NDEBUG.
   result.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
@@ -85,8 +87,9 @@ std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const WalOptions& optio
           {kFamilyName, family_options(options)}};
 }
 
-rocksdb::Env* base_env(const WalOptions& options) {
-  return options.env != nullptr ? options.env : rocksdb::Env::Default();
+std::unique_ptr<GuardedEnv> guarded_env(const WalOptions& options, const std::string& path) {
+  rocksdb::Env* base = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  return std::make_unique<GuardedEnv>(base, path, options.memtable_bytes / 8);
 }
 
 }  // namespace
@@ -108,11 +111,14 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path,
                                            const WalOptions& options,
                                            bool create) {
   std::unique_ptr<Store> store(new Store());
-  store->env_ = std::make_unique<GuardedEnv>(base_env(options));
+  store->env_ = guarded_env(options, path);
   rocksdb::DB* database = nullptr;
   const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(options, store->env_.get(), create), path,
-                        descriptors(options), &store->families_, &database);
+      rocksdb::DB::Open(database_options(options, store->env_.get(), create),
+                        path,
+                        descriptors(options),
+                        &store->families_,
+                        &database);
   store->database_.reset(database);
   if (!status.ok()) {
     store->families_.clear();
@@ -124,7 +130,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path,
 Result<std::unique_ptr<Store>> Store::open_read_only(const std::string& path,
                                                      const WalOptions& options) {
   std::unique_ptr<Store> store(new Store());
-  store->env_ = std::make_unique<GuardedEnv>(base_env(options));
+  store->env_ = guarded_env(options, path);
   const rocksdb::DBOptions database = database_options(options, store->env_.get(), false);
   std::vector<std::string> names;
   rocksdb::Status status = rocksdb::DB::ListColumnFamilies(database, path, &names);
@@ -133,8 +139,8 @@ Result<std::unique_ptr<Store>> Store::open_read_only(const std::string& path,
   }
   rocksdb::DB* opened = nullptr;
   if (status.ok()) {
-    status = rocksdb::DB::OpenForReadOnly(database, path, descriptors(options), &store->families_,
-                                          &opened);
+    status = rocksdb::DB::OpenForReadOnly(
+        database, path, descriptors(options), &store->families_, &opened);
   }
   store->database_.reset(opened);
   if (!status.ok()) {
@@ -164,8 +170,7 @@ std::unique_ptr<rocksdb::Iterator> Store::iterate() const {
   options.verify_checksums = true;
   options.fill_cache = false;
   options.readahead_size = kReadAheadBytes;
-  return std::unique_ptr<rocksdb::Iterator>(
-      database_->NewIterator(options, families_.back()));
+  return std::unique_ptr<rocksdb::Iterator>(database_->NewIterator(options, families_.back()));
 }
 
 std::vector<TableFile> Store::table_files() {
@@ -174,7 +179,9 @@ std::vector<TableFile> Store::table_files() {
   std::vector<TableFile> files;
   for (const rocksdb::LevelMetaData& level : facts.levels) {
     for (const rocksdb::SstFileMetaData& file : level.files) {
-      files.push_back({file.name, file.size, sequence_of_key(file.smallestkey),
+      files.push_back({file.name,
+                       file.size,
+                       sequence_of_key(file.smallestkey),
                        sequence_of_key(file.largestkey)});
     }
   }

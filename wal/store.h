@@ -52,7 +52,7 @@ class Store {
 
   rocksdb::DB& database() noexcept { return *database_; }
   rocksdb::ColumnFamilyHandle* family() noexcept { return families_.back(); }
-  const GuardedFs& files() const noexcept { return env_->files(); }
+  GuardedFs& files() const noexcept { return env_->files(); }
 
   // Over blobs alone, from the front of the cache's point of view: reads ahead, caches nothing.
   std::unique_ptr<rocksdb::Iterator> iterate() const;

@@ -1,15 +1,14 @@
 #include "wal_scan.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <sys/stat.h>
 #include <system_error>
 
 #include <countwheel/wal.h>
@@ -256,8 +255,9 @@ Result<WalScan> scan_wal(const std::string& directory) {
   if (error) {
     return os_error(error.value(), directory, "list");
   }
-  std::sort(scan.files.begin(), scan.files.end(),
-            [](const FileScan& left, const FileScan& right) { return left.number < right.number; });
+  std::sort(scan.files.begin(), scan.files.end(), [](const FileScan& left, const FileScan& right) {
+    return left.number < right.number;
+  });
   if (const std::string manifest = manifest_path(directory); !manifest.empty()) {
     const Result<FileScan> file = scan_log_file(manifest);
     // A manifest that is not there is RocksDB's to report.

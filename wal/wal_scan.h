@@ -2,9 +2,9 @@
 //
 // At open RocksDB replays its log up to the first record that does not check out and then drops the
 // rest, whatever it was: a torn tail that nobody was told about, or a bit that has flipped in the
-// middle of acknowledged work. It says `ok` either way, and once it is open the rest is gone. So the
-// files are looked at first, and the numbers in our blobs are believed: a blob behind the damage
-// whose watermark lies beyond it proves that what was lost had been synced.
+// middle of acknowledged work. It says `ok` either way, and once it is open the rest is gone. So
+// the files are looked at first, and the numbers in our blobs are believed: a blob behind the
+// damage whose watermark lies beyond it proves that what was lost had been synced.
 //
 // The layout (32 KiB blocks; records cut into fragments with a checksum each) is RocksDB's log
 // format. What is not ours in it is skipped.

@@ -1,6 +1,9 @@
 #include "log_writer.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "faulty_fs.h"
 
 namespace countwheel::testing {
 
@@ -49,6 +52,7 @@ WalOptions small_options() {
   options.memtable_bytes = std::size_t{1} << 20;
   options.min_log_bytes = std::uint64_t{4} << 20;
   options.attempt_cells = 64;
+  options.env = env_without_syncs();
   return options;
 }
 
@@ -136,6 +140,8 @@ Status LogWriter::commit(const BatchBuilder& builder, bool sync, std::uint64_t l
   return {};
 }
 
-Status LogWriter::watermark() { return commit(BatchBuilder(next_lsn_), true); }
+Status LogWriter::watermark() {
+  return commit(BatchBuilder(next_lsn_), true);
+}
 
 }  // namespace countwheel::testing

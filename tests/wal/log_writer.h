@@ -48,7 +48,8 @@ struct LogContent {
   std::uint64_t ops = 0;
 };
 
-// Options for small logs, so that a test writes kilobytes where a program writes gigabytes.
+// Options for small logs, so that a test writes kilobytes where a program writes gigabytes, and
+// does not wait for the disk.
 WalOptions small_options();
 
 // Reads all of it.

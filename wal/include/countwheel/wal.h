@@ -46,7 +46,7 @@ struct WalOptions {
 
   // -- Performance --
 
-  // One of the three buffers in which RocksDB collects the log before it is a file.
+  // One of the two buffers in which RocksDB collects the log before it is a table file.
   // Default: 16 MiB. Unit: bytes. Range: [64 KiB, 1 GiB]. Raised: fewer files, more memory, and
   // more to read again at open.
   std::size_t memtable_bytes = std::size_t{16} << 20;
@@ -105,20 +105,21 @@ struct BlobHeader {
 
 // What opening and reading found.
 struct LogFacts {
-  std::string path;                  // the data directory, links resolved
+  std::string path;  // the data directory, links resolved
   StoreUuid store = {};
   std::uint32_t format = 1;
   bool created = false;              // by this open()
   std::uint64_t first_sequence = 0;  // where replay starts
   std::uint64_t last_sequence = 0;
-  std::uint64_t blobs = 0;           // read
-  std::uint64_t ops = 0;             // read
-  std::uint64_t bytes = 0;           // of the blobs read
-  std::uint64_t disk_bytes = 0;      // of the files in the directory
-  std::uint64_t torn_bytes = 0;      // of a tail that nobody was told about, left by a crash
-  std::string torn_file;             // where, if torn_bytes > 0
-  std::uint64_t fence_disk_sequence = 0;  // what the fence says was acknowledged at disk; 0: nothing
-  std::uint64_t fence_os_sequence = 0;    // and at os, since the machine started
+  std::uint64_t blobs = 0;       // read
+  std::uint64_t ops = 0;         // read
+  std::uint64_t bytes = 0;       // of the blobs read
+  std::uint64_t disk_bytes = 0;  // of the files in the directory
+  std::uint64_t torn_bytes = 0;  // of a tail that nobody was told about, left by a crash
+  std::string torn_file;         // where, if torn_bytes > 0
+  std::uint64_t fence_disk_sequence =
+      0;                                // what the fence says was acknowledged at disk; 0: nothing
+  std::uint64_t fence_os_sequence = 0;  // and at os, since the machine started
 };
 
 // An opened data directory. Thread contract: one thread at a time.

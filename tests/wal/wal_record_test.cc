@@ -1,7 +1,5 @@
 // The bytes of a blob: what goes in comes out, and bytes that are not a blob are refused whatever
 // they are. Seeded; set COUNTWHEEL_SEED to repeat.
-#include "wal/record.h"
-
 #include <chrono>
 #include <random>
 #include <string>
@@ -13,6 +11,7 @@
 #include "wal/bytes.h"
 #include "wal/crc32c.h"
 #include "wal/log_writer.h"
+#include "wal/record.h"
 
 namespace countwheel::wal {
 namespace {
@@ -223,11 +222,11 @@ TEST(Record, LaterFormatsAndUnknownBitsAreVersion) {
   EXPECT_EQ(code_with(header_at::kFlags, 4), Code::kVersion);
   EXPECT_EQ(code_with(header_at::kReserved, 1), Code::kVersion);
   EXPECT_EQ(code_with(header_at::kReserved2, 1), Code::kVersion);
-  EXPECT_EQ(code_with(kHeaderBytes + 1, 8), Code::kVersion);          // a reserved kind
-  EXPECT_EQ(code_with(kHeaderBytes + 1, 31), Code::kVersion);         // the last kind there can be
+  EXPECT_EQ(code_with(kHeaderBytes + 1, 8), Code::kVersion);           // a reserved kind
+  EXPECT_EQ(code_with(kHeaderBytes + 1, 31), Code::kVersion);          // the last kind there can be
   EXPECT_EQ(code_with(kHeaderBytes + 1, 3 << 5 | 1), Code::kVersion);  // a fourth durability
-  EXPECT_EQ(code_with(kHeaderBytes + 2, 64), Code::kVersion);         // an unknown flag
-  EXPECT_EQ(code_with(kHeaderBytes + 1, 0), Code::kCorrupt);          // kind 0 is never written
+  EXPECT_EQ(code_with(kHeaderBytes + 2, 64), Code::kVersion);          // an unknown flag
+  EXPECT_EQ(code_with(kHeaderBytes + 1, 0), Code::kCorrupt);           // kind 0 is never written
   BlobHeader header;
   std::string later = blob;
   later[header_at::kFormat] = 3;

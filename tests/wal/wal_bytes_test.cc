@@ -1,6 +1,4 @@
 // Integers as bytes, and the checksum.
-#include "wal/bytes.h"
-
 #include <array>
 #include <limits>
 #include <random>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "testing/directory.h"
+#include "wal/bytes.h"
 #include "wal/crc32c.h"
 
 namespace countwheel::wal {
@@ -28,8 +27,13 @@ TEST(Bytes, FixedIntegersAreLittleEndianOnEveryMachine) {
 }
 
 TEST(Bytes, VarintsTakeOneByteForSevenBits) {
-  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128},
-                                    std::uint64_t{16383}, std::uint64_t{16384}, kMax - 1, kMax}) {
+  for (const std::uint64_t value : {std::uint64_t{0},
+                                    std::uint64_t{127},
+                                    std::uint64_t{128},
+                                    std::uint64_t{16383},
+                                    std::uint64_t{16384},
+                                    kMax - 1,
+                                    kMax}) {
     std::array<char, kVarintBytesMax> bytes{};
     const char* end = store_varint(bytes.data(), value);
     const auto count = static_cast<std::size_t>(end - bytes.data());
