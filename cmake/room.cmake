@@ -7,18 +7,7 @@
 function(countwheel_room name)
   cmake_parse_arguments(ROOM "" "" "HEADERS;SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target countwheel_${name})
-  countwheel_existing(ROOM_HEADERS ${CMAKE_CURRENT_SOURCE_DIR}/include/countwheel)
-  countwheel_existing(ROOM_SOURCES ${CMAKE_CURRENT_SOURCE_DIR})
   list(TRANSFORM ROOM_HEADERS PREPEND include/countwheel/)
-  if(NOT ROOM_SOURCES)
-    add_library(${target} INTERFACE)
-    add_library(countwheel::${name} ALIAS ${target})
-    target_include_directories(${target} INTERFACE
-      $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>)
-    set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-    target_link_libraries(${target} INTERFACE ${ROOM_PUBLIC})
-    return()
-  endif()
   add_library(${target})
   add_library(countwheel::${name} ALIAS ${target})
   target_sources(${target}
@@ -38,17 +27,4 @@ function(countwheel_room name)
     POSITION_INDEPENDENT_CODE ON
     INSTALL_RPATH "$ORIGIN"
     VERIFY_INTERFACE_HEADER_SETS ON)
-endfunction()
-
-# While rooms are being furnished: names that are listed and not there yet are left out, aloud.
-function(countwheel_existing list_name root)
-  set(found)
-  foreach(file IN LISTS ${list_name})
-    if(EXISTS ${root}/${file})
-      list(APPEND found ${file})
-    else()
-      message(STATUS "not there yet (run cmake again when it is): ${root}/${file}")
-    endif()
-  endforeach()
-  set(${list_name} ${found} PARENT_SCOPE)
 endfunction()
