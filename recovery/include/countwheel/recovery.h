@@ -91,7 +91,7 @@ struct OpenOptions {
   // Borrowed, must outlive the engine. Default: a thread pool of EngineOptions::workers.
   Executor* executor = nullptr;
   // Called on the opening thread at the start, at least once a second while group commits are read,
-  // and at the end. Must not call open().
+  // and at the end. Must not call open(). Default: nobody is told.
   std::function<void(const RecoveryProgress&)> progress = {};
 };
 
