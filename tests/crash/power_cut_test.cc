@@ -129,6 +129,37 @@ TEST_F(PowerCut, NothingAcknowledgedAtDiskIsLostAndNothingCancelledComesBack) {
               static_cast<unsigned long long>(dropped_bytes_));
 }
 
+// The test of the test: power failures do take what was only written, and it would be noticed.
+TEST_F(PowerCut, WhatWasOnlyWrittenMayBeLost) {
+  std::mt19937_64 random(seed_from_environment(5));
+  std::vector<TruthState> before;
+  std::vector<TruthState> after;
+  for (int cut = 0; cut < 30 && truth_->violation_count == 0; ++cut) {
+    power_on(cut);
+    if (HasFatalFailure()) {
+      return;
+    }
+    verify_and_resync(*engine_, before, after, level_of(Durability::kOs), truth_.get());
+    Workload workload(*engine_, *truth_);
+    ASSERT_TRUE(engine_->start().ok());
+    workload.drive({Durability::kOs, Durability::kOs}, random());
+    work_for(&workload, std::chrono::milliseconds(10));
+    before = snapshot(*truth_);
+    const std::string image = temp_ / ("machine" + std::to_string(cut + 1));
+    fs_->cut(image, random);
+    workload.abandon();
+    workload.join();
+    EXPECT_TRUE(engine_->stop().ok());
+    after = snapshot(*truth_);
+    power_off();
+    directory_ = image;
+  }
+  EXPECT_GT(truth_->violation_count, 0U);
+  EXPECT_NE(std::string(truth_->violations.data()).find("acknowledged and is lost"),
+            std::string::npos)
+      << truth_->violations.data();
+}
+
 TEST_F(PowerCut, EveryAcknowledgementAtDiskHasItsFsync) {
   power_on(0);
   ASSERT_TRUE(engine_->start().ok());

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,7 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
     std::string removed_name;  // of a rename
   };
 
+  static bool is_rocksdb_file(const std::filesystem::path& path);
   static void apply(const EntryChange& change, Names* names);
   std::string shadow_path(const Inode& inode) const;
   std::shared_ptr<Inode> adopt(const std::string& path);

@@ -1,0 +1,131 @@
+// The images: what PowerCutFs leaves of a machine.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "testing/power_cut_fs.h"
+
+namespace countwheel::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kHistory = 12;  // contents kept of a mapped file
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void write_contents(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+}
+
+}  // namespace
+
+// By RocksDB's names: its files come through this file system, all others are mapped or locks.
+bool PowerCutFs::is_rocksdb_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::string extension = path.extension().string();
+  return extension == ".log" || extension == ".sst" || extension == ".dbtmp" || name == "CURRENT" ||
+         name == "IDENTITY" || name.starts_with("MANIFEST-") || name.starts_with("OPTIONS-");
+}
+
+void PowerCutFs::remember_mapped_files() {
+  const std::lock_guard lock(mutex_);
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
+    if (!entry.is_regular_file() || is_rocksdb_file(entry.path()) || entry.file_size() == 0) {
+      continue;
+    }
+    std::deque<std::string>& history = mapped_history_[entry.path().string()];
+    history.push_back(contents(entry.path().string()));
+    if (history.size() > kHistory) {
+      // The oldest stays: anything may come back.
+      history.erase(history.begin() + 1);
+    }
+  }
+}
+
+void PowerCutFs::write_file(const Inode& inode,
+                            const std::string& target,
+                            std::mt19937_64& random) {
+  std::string bytes = contents(shadow_path(inode));
+  bytes.resize(inode.written_bytes);  // what is preallocated behind is not in the file
+  const std::size_t synced_bytes = inode.synced_bytes;
+  const std::size_t unsynced_bytes = bytes.size() - synced_bytes;
+  const std::size_t kept_bytes = random() % (unsynced_bytes + 1);
+  const auto tail = bytes.end() - static_cast<std::ptrdiff_t>(kept_bytes);
+  switch (random() % 5) {
+    case 0:
+      bytes.resize(synced_bytes);
+      break;
+    case 1:  // Everything had been written back already.
+      break;
+    case 2:
+      bytes.resize(synced_bytes + kept_bytes);
+      break;
+    case 3:  // The length reached the disk, the end of the bytes did not.
+      std::fill(tail, bytes.end(), '\0');
+      break;
+    default:
+      std::generate(tail, bytes.end(), [&random] { return static_cast<char>(random()); });
+      break;
+  }
+  dropped_bytes_ += unsynced_bytes;
+  write_contents(target, bytes);
+}
+
+void PowerCutFs::write_mapped_file(const std::string& name,
+                                   const std::string& target,
+                                   std::mt19937_64& random) {
+  const std::deque<std::string>& history = mapped_history_[name];
+  if (history.empty()) {
+    return write_contents(target, {});  // a lock file
+  }
+  if (random() % 8 == 0) {
+    return;  // its directory entry was never fsynced
+  }
+  std::string bytes = history.back();
+  for (std::size_t at = 0; at < bytes.size(); at += kPageBytes) {
+    const std::size_t length = std::min(kPageBytes, bytes.size() - at);
+    if (random() % 4 == 0) {
+      std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), length, '\0');
+      continue;
+    }
+    const std::string& source = history[random() % history.size()];
+    if (at + length <= source.size()) {
+      bytes.replace(at, length, source, at, length);
+    }
+  }
+  write_contents(target, bytes);
+}
+
+void PowerCutFs::cut(const std::string& image, std::mt19937_64& random) {
+  const std::unique_lock gate(gate_);
+  remember_mapped_files();
+  const std::lock_guard lock(mutex_);
+  fs::create_directory(image);
+  fs::permissions(image, fs::perms::owner_all);
+  Names names = durable_;
+  const std::size_t kept = random() % (unsynced_changes_.size() + 1);
+  for (std::size_t i = 0; i < kept; ++i) {
+    apply(unsynced_changes_[i], &names);
+  }
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_)) {
+    const std::string target = image + "/" + entry.path().lexically_relative(root_).string();
+    if (entry.is_directory()) {
+      fs::create_directory(target);
+      fs::permissions(target, entry.status().permissions());
+    } else if (!is_rocksdb_file(entry.path())) {
+      write_mapped_file(entry.path().string(), target, random);
+    }
+  }
+  for (const auto& [name, inode] : names) {
+    write_file(*inode, image + "/" + fs::path(name).lexically_relative(root_).string(), random);
+  }
+}
+
+}  // namespace countwheel::testing
