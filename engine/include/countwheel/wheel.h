@@ -141,6 +141,12 @@ class TimingWheel {
 
   static constexpr std::size_t kPrefetchAhead = 16;
 
+  // Without a constructor, so that 12 KiB are not zeroed for each batch.
+  union Batch {
+    Batch() noexcept {}
+    Expired expired[WheelCore<detail::WheelSlab>::kBatchMax];
+  };
+
   static std::int64_t legal(std::int64_t deadline_ns) noexcept {
     return std::max(deadline_ns, kNotAlive + 1);
   }
@@ -231,13 +237,13 @@ AdvanceResult TimingWheel::advance(std::int64_t now_ns, Sink&& sink, std::size_t
   return core_.advance(
       now_ns,
       [this, &sink](std::span<const CoreDue> due) {
-        std::array<Expired, WheelCore<detail::WheelSlab>::kBatchMax> expired;
+        Batch batch;
         for (std::size_t i = 0; i < due.size(); ++i) {
           const detail::WheelNode& node = slab_.at(due[i].index);
-          expired[i] = {node.value, due[i].deadline_ns, {due[i].index, node.generation}};
+          batch.expired[i] = {node.value, due[i].deadline_ns, {due[i].index, node.generation}};
           slab_.free(due[i].index);
         }
-        sink(std::span<const Expired>(expired.data(), due.size()));
+        sink(std::span<const Expired>(batch.expired, due.size()));
       },
       limit);
 }

@@ -26,9 +26,8 @@ AdvanceResult WheelCore<Home>::advance_to(std::uint64_t now,
 
   const std::uint64_t tick_before = store_.position(0);
   const std::uint64_t target = geometry.slot_of(0, now);
-  const std::int64_t due_ns = store_.options().precision == Precision::kTick
-                                  ? geometry.moment_of(geometry.start_of(0, target))
-                                  : now_ns;
+  const std::int64_t due_ns =
+      store_.options().precision == Precision::kTick ? geometry.boundary_before(now_ns) : now_ns;
   AdvanceResult result;
   hold_back_until_ns_ = due_ns;
   while (true) {
@@ -66,18 +65,15 @@ void WheelCore<Home>::finish(std::uint64_t now, bool stopped) noexcept {
     store_.set_quiet_until(0);  // There is more to compact.
     return;
   }
-  const detail::WheelGeometry& geometry = store_.geometry();
-  std::uint64_t head = detail::kStampMax;
+  std::int64_t head_ns = kNothingPending;
   if (!run_.empty()) {
-    head = geometry.stamp_of(run_start_ns_ + run_.front(store_.pool()).front().offset);
+    head_ns = run_start_ns_ + run_.front(store_.pool()).front().offset;
   }
   if (const detail::LateArrival* late = late_.top(); late != nullptr) {
-    head = std::min(head, geometry.stamp_of(late->deadline_ns));
+    head_ns = std::min(head_ns, late->deadline_ns);
   }
-  if (store_.options().precision == Precision::kTick && head != detail::kStampMax) {
-    head = geometry.tick_not_before(head);
-  }
-  store_.set_quiet_until(std::min(head, store_.next_event()));
+  store_.set_quiet_until(
+      std::min(detail::WheelGeometry::stamp_of(tick_rounded(head_ns)), store_.next_event()));
 }
 
 template <class Home>
@@ -169,43 +165,63 @@ template <class Home>
 std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
                                          std::span<CoreDue> due,
                                          std::size_t count) noexcept {
-  while (count < due.size() && !run_.empty()) {
+  bool stop = false;
+  while (count < due.size() && !run_.empty() && !stop) {
     const Entries entries = run_.front(store_.pool());
-    const std::span<const detail::WheelEntry> ahead = run_.second(store_.pool());
-    const std::size_t late_count = late_.size();
-    bool stop = false;
-    std::size_t i = 0;
-    for (; i < entries.size() && count < due.size() && !stop; ++i) {
-      if (i < ahead.size()) {
-        home_.prefetch(ahead[i].index);
+    if (run_is_cold_) {
+      for (const detail::WheelEntry& entry : run_.second(store_.pool())) {
+        home_.prefetch(entry.index);
       }
+    }
+    const std::int64_t start_ns = run_start_ns_;
+    const std::uint64_t sequence_max = run_sequence_max_;
+    std::size_t dead = 0;
+    std::size_t i = 0;
+    for (; i < entries.size() && count < due.size(); ++i) {
       const std::uint32_t index = entries[i].index;
-      const std::int64_t deadline_ns = run_start_ns_ + entries[i].offset;
+      const std::int64_t deadline_ns = start_ns + entries[i].offset;
       if (deadline_ns > bound_ns) {
         stop = true;
         break;
       }
       const std::int64_t stored_ns = home_.deadline_of(index);
-      if (stored_ns != deadline_ns) [[unlikely]] {
-        refile_or_drop(index, stored_ns);
-        stop = late_.size() != late_count;
-        continue;
-      }
       const std::uint64_t sequence = home_.sequence_of(index);
-      if (sequence > run_sequence_max_) [[unlikely]] {
-        // Scheduled anew for the same moment since the sort: its place is behind its equals.
-        late_.push({deadline_ns, sequence, index});
-        stop = true;
+      if (stored_ns != deadline_ns || sequence > sequence_max) [[unlikely]] {
+        if (drop_from_run(index, deadline_ns, stored_ns, sequence)) {
+          stop = true;
+          ++i;
+          ++dead;
+          break;
+        }
+        ++dead;
         continue;
       }
-      take(index, deadline_ns, due, count);
+      due[count] = {index, deadline_ns};
+      // One that repeats the entry before it is overwritten by the next.
+      const bool repeated =
+          count > 0 && due[count - 1].index == index && due[count - 1].deadline_ns == deadline_ns;
+      count += repeated ? 0U : 1U;
     }
+    removed_ += i - dead;
     run_.consume(store_.pool(), i);
-    if (stop) {
-      break;
-    }
   }
   return count;
+}
+
+// What the run must not hand over: a dead entry, or one that was scheduled anew for the same moment
+// since the sort and belongs behind its equals. True if something joined the late arrivals.
+template <class Home>
+bool WheelCore<Home>::drop_from_run(std::uint32_t index,
+                                    std::int64_t deadline_ns,
+                                    std::int64_t stored_ns,
+                                    std::uint64_t sequence) noexcept {
+  const std::size_t late_before = late_.size();
+  if (stored_ns != deadline_ns) {
+    refile_or_drop(index, stored_ns);
+  } else {
+    late_.push({deadline_ns, sequence, index});
+  }
+  return late_.size() != late_before;
 }
 
 // The earliest late arrival that still counts.

@@ -96,6 +96,7 @@ void WheelCore<Home>::open(std::uint64_t tick) noexcept {
   run_ = detail::ChunkQueue(store_.take(0, tick));
   run_start_ns_ = store_.geometry().moment_of(store_.geometry().start_of(0, tick));
   run_sequence_max_ = 0;
+  run_is_cold_ = run_.size() > kWarmRunMax;
   visited_ += run_.size();
 
   std::uint32_t last_offset = 0;
@@ -139,12 +140,12 @@ void WheelCore<Home>::sort_run(bool offsets_sorted) noexcept {
   if (!offsets_sorted) {
     sorter_.sort_by_offset();
   }
-  const std::size_t count = entries.size();
-  sorter_.sort_ties([this](std::uint32_t index) { return home_.sequence_of(index); });
-  removed_ += count - entries.size();
-  for (const detail::WheelEntry& entry : entries) {
-    run_.append(store_.pool(), entry);
+  if (sorter_.has_ties()) {
+    const std::size_t count = entries.size();
+    sorter_.sort_ties([this](std::uint32_t index) { return home_.sequence_of(index); });
+    removed_ += count - entries.size();
   }
+  run_.append(store_.pool(), entries);
 }
 
 // True if the node says what the entry says, or may be waiting to be filed anew.

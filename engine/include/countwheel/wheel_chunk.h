@@ -113,6 +113,25 @@ class ChunkPool {
     if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
       extend(list);
     }
+    append_here(list, entry);
+  }
+
+  void append(ChunkList& list, std::span<const WheelEntry> more) noexcept {
+    while (!more.empty()) {
+      if (list.tail_end() == ChunkList::kFull) {
+        extend(list);
+      }
+      const std::size_t share =
+          std::min<std::size_t>(more.size(), ChunkList::kFull - list.tail_end());
+      std::copy_n(more.begin(), share, entries(list.tail_chunk()) + list.tail_end());
+      list.tail += static_cast<std::uint32_t>(share);
+      list.count += static_cast<std::uint32_t>(share);
+      more = more.subspan(share);
+    }
+  }
+
+  // REQUIRES: there is room in the last chunk.
+  void append_here(ChunkList& list, WheelEntry entry) noexcept {
     entries(list.tail_chunk())[list.tail_end()] = entry;
     ++list.tail;
     ++list.count;
@@ -130,6 +149,7 @@ class ChunkPool {
   void reserve(std::size_t chunk_count, std::size_t small_count) noexcept {
     const std::size_t cells = (chunk_count + 1) * ChunkShape::kCells + small_count;
     blocks_.reserve(cells / kBlockCells + 4);
+    cells_.reserve(cells / kBlockCells + 4);
     while (blocks_.size() * (kBlockCells - 2 * ChunkShape::kCells) < cells) {
       add_block();
     }
@@ -153,7 +173,7 @@ class ChunkPool {
   static constexpr std::uint32_t kBlockCells = 16'384;  // 2 MiB
 
   unsigned char* address_of(std::uint32_t number) const noexcept {
-    return blocks_[number / kBlockCells].as<unsigned char>() +
+    return cells_[number / kBlockCells] +
            std::size_t{number % kBlockCells} * ChunkShape::kCellBytes;
   }
 
@@ -161,6 +181,7 @@ class ChunkPool {
     // {chunk number 26} of ChunkList::tail.
     COUNTWHEEL_ASSERT(blocks_.size() < (1U << 26) / kBlockCells);
     blocks_.emplace_back(std::size_t{kBlockCells} * ChunkShape::kCellBytes);
+    cells_.push_back(blocks_.back().as<unsigned char>());
   }
 
   std::uint32_t allocate() noexcept {
@@ -218,6 +239,7 @@ class ChunkPool {
   }
 
   std::vector<ZeroedBlock> blocks_;
+  std::vector<unsigned char*> cells_;  // where each block begins
   std::uint32_t free_ = 0;
   std::uint32_t free_small_ = 0;
   std::size_t fresh_ = 0;  // the first cell that was never used
@@ -315,6 +337,9 @@ class ChunkQueue {
   }
 
   void append(ChunkPool& pool, WheelEntry entry) noexcept { pool.append(list_, entry); }
+  void append(ChunkPool& pool, std::span<const WheelEntry> entries) noexcept {
+    pool.append(list_, entries);
+  }
 
  private:
   ChunkList list_;

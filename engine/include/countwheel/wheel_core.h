@@ -160,6 +160,7 @@ class WheelCore {
   using Entries = std::span<detail::WheelEntry>;
 
   static constexpr std::size_t kPeekMax = 64;
+  static constexpr std::size_t kWarmRunMax = 4096;
   // Dead entries are removed once they are more than half of the live ones and this many, with four
   // looks per insert: so they never outnumber the live ones and twice this many.
   static constexpr std::uint64_t kDeadAllowed = 32 * 1024;
@@ -177,6 +178,10 @@ class WheelCore {
   std::size_t collect_run(std::int64_t bound_ns,
                           std::span<CoreDue> due,
                           std::size_t count) noexcept;
+  bool drop_from_run(std::uint32_t index,
+                     std::int64_t deadline_ns,
+                     std::int64_t stored_ns,
+                     std::uint64_t sequence) noexcept;
   void collect_tie(detail::LateArrival late, std::span<CoreDue> due, std::size_t& count) noexcept;
   void take(std::uint32_t index,
             std::int64_t deadline_ns,
@@ -247,6 +252,7 @@ class WheelCore {
   // The open run: the current slot in order. Its deadlines are run_start_ns_ + offset.
   detail::ChunkQueue run_;
   std::int64_t run_start_ns_ = 0;
+  bool run_is_cold_ = false;            // too large to be in the cache still when it is handed over
   std::uint64_t run_sequence_max_ = 0;  // a node beyond this was scheduled after the sort
   detail::LateArrivals late_;
   detail::EntrySorter sorter_;

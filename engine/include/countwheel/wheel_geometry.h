@@ -1,11 +1,13 @@
 // WheelGeometry: which slot of which level a moment belongs to.
 //
-// Inside the wheel time is a stamp: unsigned nanoseconds since an origin far before 1970 that is
-// aligned to the coarsest tick. So slots of all levels share their borders, the arithmetic has no
-// negative numbers, and every int64 deadline to the year 2262 has a stamp that does not overflow.
+// Inside the wheel time is a stamp: unsigned nanoseconds since 0 on the caller's clock, below 2^63.
+// So slots of all levels share their borders and the arithmetic has no negative numbers. Moments
+// before 0 have the stamp 0: they lie before any cursor, wait in the heap of late arrivals, and are
+// compared there as what they are.
 #ifndef COUNTWHEEL_WHEEL_GEOMETRY_H_
 #define COUNTWHEEL_WHEEL_GEOMETRY_H_
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -37,30 +39,29 @@ constexpr std::uint64_t ceil_divide(std::uint64_t value, std::uint64_t divisor) 
   return value / divisor + (value % divisor != 0 ? 1 : 0);
 }
 
-// Divides by a number known only at run time with a multiplication and two shifts (Granlund and
-// Montgomery 1994): every schedule divides once, and a division would be a third of its cost.
+// Divides numbers below 2^63 by one known only at run time, with a multiplication and a shift: for
+// dividends of 63 bits a rounded-up reciprocal of 64 bits is exact (Granlund and Montgomery 1994).
+// Every schedule divides once, and a division would be a third of its cost.
 class Divider {
  public:
   constexpr Divider() noexcept = default;
-  explicit constexpr Divider(std::uint64_t divisor) noexcept {
-    const auto bits = static_cast<unsigned>(64 - std::countl_zero(divisor - 1));
-    const std::uint64_t power = bits == 64 ? 0 : std::uint64_t{1} << bits;
-    magic_ = static_cast<std::uint64_t>((Wide{power - divisor} << 64) / divisor + 1);
-    first_shift_ = bits < 1 ? bits : 1;
-    second_shift_ = bits > 1 ? bits - 1 : 0;
+  // REQUIRES: 1 <= divisor < 2^63
+  explicit constexpr Divider(std::uint64_t divisor) noexcept
+      : shift_(static_cast<unsigned>(std::bit_width(divisor - 1))) {
+    const Wide numerator = Wide{1} << (63 + shift_);
+    magic_ = static_cast<std::uint64_t>((numerator + divisor - 1) / divisor);
   }
 
+  // REQUIRES: value < 2^63
   constexpr std::uint64_t divide(std::uint64_t value) const noexcept {
-    const auto high = static_cast<std::uint64_t>((Wide{magic_} * value) >> 64);
-    return (high + ((value - high) >> first_shift_)) >> second_shift_;
+    return static_cast<std::uint64_t>((Wide{value << 1} * magic_) >> 64) >> shift_;
   }
 
  private:
   __extension__ using Wide = unsigned __int128;
 
-  std::uint64_t magic_ = 0;
-  unsigned first_shift_ = 0;
-  unsigned second_shift_ = 0;
+  std::uint64_t magic_ = std::uint64_t{1} << 63;
+  unsigned shift_ = 0;
 };
 
 class WheelGeometry {
@@ -75,21 +76,16 @@ class WheelGeometry {
     }
     coarse_unit_ = tick_[2] > std::numeric_limits<std::uint32_t>::max() ? 1'000'000 : 1;
     coarse_divider_ = Divider(coarse_unit_);
-    origin_ = (std::uint64_t{1} << 63) / tick_[2] * tick_[2];
-    lowest_ns_ = static_cast<std::int64_t>(~origin_ + 1);
   }
 
-  // Moments before the origin (the first hours of the year 1677) count as the origin.
-  std::uint64_t stamp_of(std::int64_t moment_ns) const noexcept {
-    const std::int64_t moment = moment_ns < lowest_ns_ ? lowest_ns_ : moment_ns;
-    return static_cast<std::uint64_t>(moment) + origin_;
+  static std::uint64_t stamp_of(std::int64_t moment_ns) noexcept {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(moment_ns, 0));
   }
 
   // The inverse; stamps past the last representable moment become that moment.
-  std::int64_t moment_of(std::uint64_t stamp) const noexcept {
-    constexpr auto kLast = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    return stamp >= kLast + origin_ ? std::numeric_limits<std::int64_t>::max()
-                                    : static_cast<std::int64_t>(stamp - origin_);
+  static std::int64_t moment_of(std::uint64_t stamp) noexcept {
+    constexpr std::uint64_t kLast = std::numeric_limits<std::int64_t>::max();
+    return static_cast<std::int64_t>(std::min(stamp, kLast));
   }
 
   std::uint64_t tick(std::size_t level) const noexcept { return tick_[level]; }
@@ -110,10 +106,25 @@ class WheelGeometry {
     return static_cast<std::uint32_t>(level == 2 ? coarse_divider_.divide(distance) : distance);
   }
 
-  // Rounds up to the tick of level 0.
-  std::uint64_t tick_not_before(std::uint64_t stamp) const noexcept {
-    const std::uint64_t start = start_of(0, slot_of(0, stamp));
-    return start == stamp ? stamp : saturating_add(start, tick_[0]);
+  // The last boundary of level 0 that is not after a moment, and the first that is not before it;
+  // also for moments before 0.
+  std::int64_t boundary_before(std::int64_t moment_ns) const noexcept {
+    const auto tick_ns = static_cast<std::int64_t>(tick_[0]);
+    const std::int64_t rest_ns = moment_ns % tick_ns;
+    std::int64_t boundary_ns = moment_ns - rest_ns;
+    if (rest_ns < 0 && __builtin_sub_overflow(boundary_ns, tick_ns, &boundary_ns)) {
+      boundary_ns = std::numeric_limits<std::int64_t>::min();
+    }
+    return boundary_ns;
+  }
+  std::int64_t boundary_after(std::int64_t moment_ns) const noexcept {
+    const auto tick_ns = static_cast<std::int64_t>(tick_[0]);
+    const std::int64_t rest_ns = moment_ns % tick_ns;
+    std::int64_t boundary_ns = moment_ns - rest_ns;
+    if (rest_ns > 0 && __builtin_add_overflow(boundary_ns, tick_ns, &boundary_ns)) {
+      boundary_ns = std::numeric_limits<std::int64_t>::max();
+    }
+    return boundary_ns;
   }
 
  private:
@@ -121,8 +132,6 @@ class WheelGeometry {
   std::array<Divider, kWheelLevelCount> divider_ = {};
   Divider coarse_divider_;
   std::uint64_t coarse_unit_ = 1;
-  std::uint64_t origin_ = 0;
-  std::int64_t lowest_ns_ = 0;
 };
 
 }  // namespace countwheel::detail

@@ -8,11 +8,9 @@ namespace countwheel {
 
 template <class Home>
 std::int64_t WheelCore<Home>::tick_rounded(std::int64_t moment_ns) const noexcept {
-  const detail::WheelGeometry& geometry = store_.geometry();
-  if (store_.options().precision == Precision::kExact || moment_ns == kNothingPending) {
-    return moment_ns;
-  }
-  return geometry.moment_of(geometry.tick_not_before(geometry.stamp_of(moment_ns)));
+  return store_.options().precision == Precision::kExact
+             ? moment_ns
+             : store_.geometry().boundary_after(moment_ns);
 }
 
 template <class Home>

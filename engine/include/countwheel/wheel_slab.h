@@ -63,10 +63,10 @@ class WheelSlab {
   }
 
   WheelNode& at(std::uint32_t index) noexcept {
-    return blocks_[index / kBlockNodes].as<WheelNode>()[index % kBlockNodes];
+    return nodes_[index / kBlockNodes][index % kBlockNodes];
   }
   const WheelNode& at(std::uint32_t index) const noexcept {
-    return blocks_[index / kBlockNodes].as<WheelNode>()[index % kBlockNodes];
+    return nodes_[index / kBlockNodes][index % kBlockNodes];
   }
 
   // The node of a handle, or nothing if the timer has expired or was cancelled.
@@ -96,7 +96,6 @@ class WheelSlab {
   void free(std::uint32_t index) noexcept {
     WheelNode& node = at(index);
     node.deadline_ns = kNotAlive;
-    node.clear_moved();
     --live_;
     if (node.generation == kLastGeneration) [[unlikely]] {
       ++retired_;
@@ -104,8 +103,10 @@ class WheelSlab {
     }
     ++node.generation;
     std::uint64_t& bits = free_[index / 64];
+    if (bits == 0) {
+      some_[index / 4096] |= std::uint64_t{1} << index / 64 % 64;
+    }
     bits |= std::uint64_t{1} << index % 64;
-    some_[index / 4096] |= std::uint64_t{1} << index / 64 % 64;
   }
 
   // After this `count` nodes may be alive at once without another allocation.
@@ -153,6 +154,7 @@ class WheelSlab {
     }
     if (capacity_ % kBlockNodes == 0) {
       blocks_.emplace_back(std::size_t{kBlockNodes} * sizeof(WheelNode));
+      nodes_.push_back(blocks_.back().as<WheelNode>());
       free_.resize(capacity_ / 64 + kBlockNodes / 64);
       some_.resize(capacity_ / 4096 + kBlockNodes / 4096);
     }
@@ -169,6 +171,7 @@ class WheelSlab {
   }
 
   std::vector<ZeroedBlock> blocks_;
+  std::vector<WheelNode*> nodes_;       // where each block begins
   std::vector<std::uint64_t> free_;     // one bit a slot
   std::vector<std::uint64_t> some_;     // one bit a word of free_ that is not zero
   std::size_t word_ = ~std::size_t{0};  // the word whose slots are being handed out,

@@ -40,7 +40,7 @@ struct WheelRing {
   std::vector<std::uint64_t> floor;     // level 2: the earliest hour filed in a slot, any round
   std::uint64_t mask = 0;
   std::uint64_t next = kNoSlot;  // no slot before this one is occupied
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;       // entries; level 1 only, the others are never asked
 
   std::uint64_t place_of(std::uint64_t slot) const noexcept { return slot & mask; }
   bool is_occupied(std::uint64_t place) const noexcept {
@@ -130,8 +130,9 @@ class WheelStore {
     const std::uint64_t place = ring.place_of(slot);
     std::swap(list, ring.slots[place]);
     ring.occupied[place / 64] &= ~(std::uint64_t{1} << place % 64);
-    ring.count -= list.count;
-    if (level == 2) {
+    if (level == 1) {
+      ring.count -= list.count;
+    } else if (level == 2) {
       ring.floor[place] = kNoSlot;
     }
     if (ring.next <= slot) {
@@ -155,7 +156,7 @@ class WheelStore {
     std::copy_n(pool_.entries(number) + header.begin, used, entries.begin());
     list.head = header.next;
     list.count -= used;
-    ring.count -= used;
+    ring.count -= level == 1 ? used : 0;
     if (list.count == 0) {
       list = ChunkList{};
       ring.occupied[place / 64] &= ~(std::uint64_t{1} << place % 64);
@@ -168,7 +169,7 @@ class WheelStore {
     WheelRing& ring = rings_[level];
     ring.occupied[place / 64] |= std::uint64_t{1} << place % 64;
     pool_.append(ring.slots[place], entry);
-    ++ring.count;
+    ring.count += level == 1 ? 1 : 0;
   }
 
   // Takes the slot after the cursor's out of the ring of `level`. REQUIRES: the last one is empty.
@@ -257,21 +258,38 @@ class WheelStore {
 
  private:
   template <std::size_t kLevel>
-  void put(std::uint32_t index, std::uint64_t stamp) noexcept {
+  [[gnu::always_inline]] void put(std::uint32_t index, std::uint64_t stamp) noexcept {
     WheelRing& ring = rings_[kLevel];
     const std::uint64_t slot = geometry_.slot_of(kLevel, stamp);
     const std::uint64_t place = ring.place_of(slot);
     ChunkList& list = ring.slots[place];
-    if (list.count == 0) {
-      ring.occupied[place / 64] |= std::uint64_t{1} << place % 64;
+    const std::uint32_t offset = geometry_.offset_in(kLevel, slot, stamp);
+    if constexpr (kLevel == 1) {
+      ++ring.count;
     }
-    pool_.append(list, {index, geometry_.offset_in(kLevel, slot, stamp)});
-    ++ring.count;
-    ring.next = std::min(ring.next, slot);
     if constexpr (kLevel == 2) {
-      ring.floor[place] = std::min(ring.floor[place], slot);
+      if (slot < ring.floor[place]) {
+        ring.floor[place] = slot;
+      }
     }
-    wake_by(geometry_.start_of(kLevel, kLevel == 0 ? slot : slot - 1));
+    if (slot < ring.next) [[unlikely]] {
+      ring.next = slot;
+      wake_by(geometry_.start_of(kLevel, kLevel == 0 ? slot : slot - 1));
+    }
+    if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
+      append_to_new_chunk(list, ring, place, {index, offset});
+    } else {
+      pool_.append_here(list, {index, offset});
+    }
+  }
+
+  // Apart and last, so that put() needs no registers saved.
+  [[gnu::noinline]] void append_to_new_chunk(ChunkList& list,
+                                             WheelRing& ring,
+                                             std::uint64_t place,
+                                             WheelEntry entry) noexcept {
+    ring.occupied[place / 64] |= std::uint64_t{1} << place % 64;
+    pool_.append(list, entry);
   }
 
   std::uint64_t rate_for(std::uint64_t count, std::uint64_t ticks) const noexcept {
