@@ -84,7 +84,7 @@ void add_input(CLI::App& command, Arguments& arguments) {
       .add_option("--orders",
                   arguments.options.order_count,
                   "How many orders (default 200000, or all of a file)")
-      ->check(CLI::Range(1U, 50'000'000U));
+      ->check(CLI::Range(1U, 10'000'000U));
   command.add_option("--seed", arguments.options.seed, "Seed of everything drawn")
       ->capture_default_str()
       ->envname("COUNTWHEEL_SEED");

@@ -97,7 +97,7 @@ class Workplace {
 };
 
 Result<Flow> load(const DrillOptions& options) {
-  const std::uint64_t limit = options.order_count > 0 ? options.order_count : 50'000'000;
+  const std::uint64_t limit = options.order_count > 0 ? options.order_count : 10'000'000;
   if (!options.lobster_path.empty()) {
     CsvReader reader(options.lobster_path);
     return read_lobster(reader, limit, nullptr);

@@ -139,7 +139,6 @@ void Gateway::begin_serving() {
   if (start_boot_ns_ == 0) {
     const Stamp now = stamp_now();
     start_boot_ns_ = now.boot_ns;
-    last_stamp_ns_ = now.boot_ns;
     control_.start_wall_ns.store(now.wall_ns);
   } else {
     report_.recoveries.back().found = control_.recovery;
@@ -147,6 +146,7 @@ void Gateway::begin_serving() {
   }
   region_.push({.kind = CommandKind::kStart});
   phase_ = Phase::kServing;
+  last_stamp_ns_ = boot_now();  // The ring was silent because nobody was there.
   // A fault that a later kill would heal would prove nothing.
   control_.plant_now.store(report_.recoveries.size() == kill_shares_.size());
 }

@@ -42,11 +42,15 @@ void StampRing::push(const Stamp& stamp) noexcept {
   if (place >= capacity_) {
     return;
   }
-  Stamp unpublished = stamp;
-  unpublished.kind = StampKind::kNone;
-  stamps_[place] = unpublished;
+  Stamp& target = stamps_[place];
+  target.boot_ns = stamp.boot_ns;
+  target.wall_ns = stamp.wall_ns;
+  target.detail = stamp.detail;
+  target.order = stamp.order;
+  target.code = stamp.code;
+  target.life = stamp.life;
   // Release: partner of the acquire in read().
-  std::atomic_ref<StampKind>(stamps_[place].kind).store(stamp.kind, std::memory_order_release);
+  std::atomic_ref<StampKind>(target.kind).store(stamp.kind, std::memory_order_release);
 }
 
 std::uint64_t StampRing::size() const noexcept {
