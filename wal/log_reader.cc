@@ -78,8 +78,9 @@ Result<std::optional<BlobHeader>> newest_blob(Store& store, const std::string& p
 Status read_blobs(Store& store,
                   const std::string& path,
                   const BlobHeader& newest,
-                  const BlobVisitor& visitor) {
-  const std::unique_ptr<rocksdb::Iterator> blobs = store.iterate();
+                  const BlobVisitor& visitor,
+                  std::size_t read_ahead_bytes) {
+  const std::unique_ptr<rocksdb::Iterator> blobs = store.iterate(read_ahead_bytes);
   BlobHeader before;
   std::uint64_t expected = newest.low_water;
   for (blobs->Seek(blob_key(expected)); blobs->Valid(); blobs->Next()) {

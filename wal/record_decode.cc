@@ -250,17 +250,16 @@ Status decode_ops(std::string_view blob, const BlobHeader& header, std::vector<O
   std::uint64_t lsn = header.first_lsn - 1;
   while (reader.left() > 0) {
     const std::string_view body = reader.bytes(reader.varint());
-    Op op;
+    Op& op = ops->emplace_back();
     Status status = reader.ok() ? read_op(body, lsn, &op) : corrupt("operation past the end");
     if (status.ok() && op.lsn > header.last_lsn) {
       status = corrupt("LSN " + std::to_string(op.lsn) + " above that of the header");
     }
     if (!status.ok()) {
       return Status(status.code(),
-                    "operation " + std::to_string(ops->size()) + ": " + status.detail());
+                    "operation " + std::to_string(ops->size() - 1) + ": " + status.detail());
     }
     lsn = op.lsn;
-    ops->push_back(op);
   }
   if (ops->size() != header.op_count) {
     return corrupt(std::to_string(ops->size()) + " operations instead of " +

@@ -14,7 +14,6 @@
 namespace countwheel::wal {
 namespace {
 
-constexpr std::size_t kReadAheadBytes = std::size_t{2} << 20;
 // One is filled while the other is written. With a third, two could be written as one table, and
 // what the log takes on the disk beside its live part would be four of them instead of two.
 constexpr int kMemtables = 2;
@@ -165,11 +164,11 @@ void Store::abandon() noexcept {
   static_cast<void>(env_.release());
 }
 
-std::unique_ptr<rocksdb::Iterator> Store::iterate() const {
+std::unique_ptr<rocksdb::Iterator> Store::iterate(std::size_t read_ahead_bytes) const {
   rocksdb::ReadOptions options;
   options.verify_checksums = true;
   options.fill_cache = false;
-  options.readahead_size = kReadAheadBytes;
+  options.readahead_size = read_ahead_bytes;
   return std::unique_ptr<rocksdb::Iterator>(database_->NewIterator(options, families_.back()));
 }
 

@@ -54,8 +54,8 @@ class Store {
   rocksdb::ColumnFamilyHandle* family() noexcept { return families_.back(); }
   GuardedFs& files() const noexcept { return env_->files(); }
 
-  // Over blobs alone, from the front of the cache's point of view: reads ahead, caches nothing.
-  std::unique_ptr<rocksdb::Iterator> iterate() const;
+  // Over all blobs; caches nothing. `read_ahead_bytes`: for who reads all of them; 0 for a few.
+  std::unique_ptr<rocksdb::Iterator> iterate(std::size_t read_ahead_bytes = 0) const;
   // Oldest first.
   std::vector<TableFile> table_files();
   // An upper bound for the bytes of blobs, for progress.
