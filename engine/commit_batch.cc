@@ -186,7 +186,7 @@ Status GroupCommit::write(Batch& batch) {
                                  : 0xffffffff;
   batch.epoch = epoch_;
   batch.session_hash = session_hash_;
-  batch.wall_ns = parts_.wall_now();
+  batch.wall_ns = parts_.now().wall_ns;
   const steady_clock::time_point start = steady_clock::now();
   Status status = parts_.journal.append(batch);
   if (!status.ok()) {
@@ -243,7 +243,9 @@ void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t e
       free_cells_.push_back(op.cell - 1);
     }
   }
-  if (parts_.mailbox.put(mail_, queue.ops[end - 1].lsn)) {
+  const bool some = !mail_.empty();
+  const bool early = parts_.mailbox.put(mail_, queue.ops[end - 1].lsn);
+  if (early || (some && parts_.mailbox.overslept(parts_.now()))) {
     parts_.wake_ticker();
   }
   release_slots();

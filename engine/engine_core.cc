@@ -41,7 +41,7 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
               limits,
               mailbox,
               cells,
-              [this] { return now().wall_ns; },
+              [this] { return now(); },
               [this] { ticker.wake(); },
               [this](TaskId id) { carry_task(id); },
               [this](std::uint16_t number) { carry_type(number); }},
@@ -74,6 +74,7 @@ EngineCore::~EngineCore() {
   (void)stop(std::chrono::nanoseconds::max());
   // An earlier stop() may have given up on handlers that still use what goes now.
   (void)dispatcher.drained(std::chrono::nanoseconds::max());
+  commit.stop(false);  // Their answers, as far as they were accepted.
 }
 
 Instant EngineCore::now() const noexcept {

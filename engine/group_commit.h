@@ -44,7 +44,7 @@ struct CommitParts {
   Limits& limits;
   Mailbox& mailbox;
   CellPool& cells;
-  std::function<std::int64_t()> wall_now;  // persisted as the last seen wall time
+  std::function<Instant()> now;  // the wall is persisted as last seen
   std::function<void()> wake_ticker;
   // Carries a live task or a type on for the cleaner: enqueues its whole state. Called without
   // locks.

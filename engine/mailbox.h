@@ -82,6 +82,13 @@ class Mailbox {
     return released_;
   }
 
+  // True when the tick thread should have woken by itself a while ago: a sleep that a suspend of the
+  // machine has prolonged, say. Whoever sees it wakes it.
+  bool overslept(Instant now) const noexcept {
+    return passed(next_wake_wall_.load(), now.wall_ns) ||
+           passed(next_wake_boot_.load(), now.boot_ns);
+  }
+
   bool has_items() {
     const std::lock_guard lock(mutex_);
     return !items_.empty();
@@ -102,6 +109,12 @@ class Mailbox {
   }
 
  private:
+  static constexpr std::int64_t kOversleptNs = 1'000'000;
+
+  static bool passed(std::int64_t wake_ns, std::int64_t now_ns) noexcept {
+    return wake_ns > 0 && now_ns > wake_ns && now_ns - wake_ns > kOversleptNs;
+  }
+
   // Saturating: a deadline close to the end of time must not wrap into the past.
   static std::int64_t wake_of(const MailItem& item) noexcept {
     std::int64_t wake = 0;
