@@ -119,7 +119,7 @@ Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability du
   if (Status status = commit.accepting(); !status.ok()) {
     return {refuse(std::move(status)), id, {}, {}};
   }
-  const Result<ResolvedDeadline> resolved = resolve(deadline, now(), options);
+  const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
   if (!resolved.ok()) {
     return {refuse(resolved.status()), id, {}, {}};
   }

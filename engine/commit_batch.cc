@@ -253,21 +253,30 @@ void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t e
 
 void GroupCommit::release_slots() {
   for (std::uint32_t number = 0; number < kShards; ++number) {
-    std::vector<std::uint32_t>& indices = released_[number];
-    if (indices.empty()) {
-      continue;
-    }
-    const std::lock_guard lock(parts_.table.shard(number).mutex);
-    for (const std::uint32_t index : indices) {
-      parts_.table.release(index);
-    }
-    indices.clear();
+    release_slots_of(parts_.table.shard(number), released_[number]);
+    released_[number].clear();
   }
   if (!free_cells_.empty()) {
     if (parts_.cells.give(free_cells_)) {
       parts_.wake_ticker();
     }
     free_cells_.clear();
+  }
+}
+
+// In small groups, so that no caller waits for a whole batch.
+void GroupCommit::release_slots_of(Shard& shard, std::span<const std::uint32_t> indices) {
+  constexpr std::size_t kGroup = 32;
+  while (!indices.empty()) {
+    const auto group = indices.first(std::min(kGroup, indices.size()));
+    indices = indices.subspan(group.size());
+    for (const std::uint32_t index : group) {
+      parts_.table.prefetch(index);
+    }
+    const std::lock_guard lock(shard.mutex);
+    for (const std::uint32_t index : group) {
+      parts_.table.release(index);
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 namespace countwheel::detail {
 namespace {
 
-// Finished tasks are ended in groups, but no handler starts while one waits longer than this.
+// Finished tasks are ended in groups, but no handler starts this long after the first of a group.
 constexpr std::int64_t kGroupNs = 1'000'000;
 constexpr std::size_t kGroupMax = 64;
 constexpr std::size_t kNoType = 0;
@@ -192,15 +192,16 @@ bool Dispatcher::take_cells(Worker& worker) {
 }
 
 void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
-  const Instant now = parts_.now();
-  if (!worker.finished.empty() && now.boot_ns - worker.first_finished_boot_ns > kGroupNs) {
+  const std::int64_t now_ns = parts_.now_on(entry.clock);
+  if (!worker.finished.empty() && (entry.clock != worker.group_clock ||
+                                   now_ns - worker.group_started_ns > kGroupNs)) {
     flush(worker);
   }
   if (closed_.load()) {
     return;  // Still scheduled; it runs after the next start.
   }
   Node& node = parts_.table.node(entry.index);
-  if (now.on(entry.clock) < entry.deadline_ns) {
+  if (now_ns < entry.deadline_ns) {
     // The wall was set back since the hand-over: never early.
     std::vector<MailItem> mail = {
         {entry.deadline_ns, entry.index, node.slack_us.load(std::memory_order_relaxed),
@@ -216,6 +217,10 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
     return;
   }
   running_.fetch_add(1);
+  if (worker.finished.empty()) {
+    worker.group_started_ns = now_ns;
+    worker.group_clock = entry.clock;
+  }
   const std::uint32_t cell = worker.cells.back();
   worker.cells.pop_back();
   InFlight* in_flight = &in_flight_[cell];
@@ -224,7 +229,7 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   in_flight->node = &node;
   in_flight->type = &type;
   in_flight->running = entry.word.with(State::kRunning);
-  in_flight->lateness_ns = now.on(entry.clock) - entry.deadline_ns;
+  in_flight->lateness_ns = now_ns - entry.deadline_ns;
   in_flight->sequence = entry.sequence;
   in_flight->cell = cell;
   in_flight->overdue = node.has(kFlagOverdue);
@@ -232,7 +237,6 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
       node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
     worker.finished.emplace_back(in_flight, Outcome{Outcome::Kind::kCrashed, 0, {}});
-    worker.first_finished_boot_ns = now.boot_ns;
     return;
   }
   in_flight->attempt =
@@ -276,16 +280,14 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
       .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
   Worker* worker = in_flight->worker;
   if (worker == current_worker && worker != nullptr && current_id == in_flight->id) {
-    if (worker->finished.empty()) {
-      worker->first_finished_boot_ns = parts_.now().boot_ns;
-    }
     worker->finished.emplace_back(in_flight, std::move(outcome));
     if (worker->finished.size() >= kGroupMax) {
       flush(*worker);
     }
     return {};
   }
-  end_attempt(in_flight, outcome);
+  const std::pair<InFlight*, Outcome> ended(in_flight, std::move(outcome));
+  end_attempts({&ended, 1});
   parts_.commit.nudge();
   end_running();
   return {};
@@ -304,9 +306,7 @@ void Dispatcher::flush(Worker& worker) {
   if (worker.finished.empty()) {
     return;
   }
-  for (const auto& [in_flight, outcome] : worker.finished) {
-    end_attempt(in_flight, outcome);
-  }
+  end_attempts(worker.finished);
   running_.fetch_sub(worker.finished.size());
   worker.finished.clear();
   parts_.commit.nudge();
@@ -342,7 +342,6 @@ void Dispatcher::fill(Stats* stats) const {
   stats->started = started_.load(std::memory_order_relaxed);
   stats->skipped = skipped_.load(std::memory_order_relaxed);
   stats->running = running_.load();
-  const Instant now = parts_.now();
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
@@ -356,7 +355,8 @@ void Dispatcher::fill(Stats* stats) const {
     stats->backlog += type->ring.size() + type->overflow_count.load();
     ClockKind clock = ClockKind::kWall;
     if (const std::int64_t deadline = type->ring.oldest_deadline(&clock); deadline != 0) {
-      stats->oldest_overdue_ns = std::max(stats->oldest_overdue_ns, now.on(clock) - deadline);
+      const std::int64_t late_ns = parts_.now_on(clock) - deadline;
+      stats->oldest_overdue_ns = std::max(stats->oldest_overdue_ns, late_ns);
     }
   }
 }

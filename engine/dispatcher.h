@@ -45,7 +45,7 @@ struct DispatchParts {
   Mailbox& mailbox;
   CellPool& cells;
   Limits& limits;
-  std::function<Instant()> now;
+  std::function<std::int64_t(ClockKind)> now_on;
   std::function<void()> wake_ticker;
 };
 
@@ -53,7 +53,9 @@ struct DispatchParts {
 struct Worker {
   const Dispatcher* owner = nullptr;
   std::vector<std::pair<InFlight*, Outcome>> finished;
-  std::int64_t first_finished_boot_ns = 0;
+  // When the first of them started, on the clock of its deadline.
+  std::int64_t group_started_ns = 0;
+  ClockKind group_clock = ClockKind::kWall;
   std::vector<std::uint32_t> cells;
   // Destroyed by an exception of the handler that runs; its text follows. Kept here and not with
   // the delivery, whose place is another's as soon as it has been answered elsewhere.
@@ -114,7 +116,8 @@ class Dispatcher {
   void end_running() noexcept;
 
   // end_attempt.cc
-  void end_attempt(InFlight* in_flight, const Outcome& outcome);
+  void end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended);
+  std::uint32_t end_attempt(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_done(Shard& shard, InFlight* in_flight);
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);

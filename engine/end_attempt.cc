@@ -24,45 +24,59 @@ constexpr std::uint32_t kNoIndex = 0xffffffff;
 
 }  // namespace
 
-void Dispatcher::end_attempt(InFlight* in_flight, const Outcome& outcome) {
-  Shard& shard = parts_.table.shard_for(in_flight->id);
-  std::uint32_t freed = kNoIndex;
-  {
-    const std::lock_guard lock(shard.mutex);
-    COUNTWHEEL_ASSERT(in_flight->node->load() == in_flight->running);
-    freed = unblock_successor(shard, in_flight->id.index());
-    switch (outcome.kind) {
-      case Outcome::Kind::kDone:
-        end_done(shard, in_flight);
-        break;
-      case Outcome::Kind::kCrashed:
-        end_dead(shard, in_flight, DeadReason::kCrash, "its process ended too often");
-        break;
-      case Outcome::Kind::kFailed:
-      case Outcome::Kind::kRetry:
-        ++shard.counts.failed_attempts;
-        if (freed != kNoIndex) {
-          parts_.table.node(freed).flags.fetch_or(kFlagNeeded);
-        }
-        if (in_flight->node->has(kFlagCancelRequested) || freed != kNoIndex) {
-          end_dropped(shard, in_flight, freed != kNoIndex);
-        } else {
-          end_failed(shard, in_flight, outcome);
-        }
-        break;
+// One lock for a run of tasks of one shard: those of one herd mostly are.
+void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended) {
+  std::vector<MailItem> mail;
+  const Shard* held = nullptr;
+  std::unique_lock<std::mutex> lock;
+  for (const auto& [in_flight, outcome] : ended) {
+    Shard& shard = parts_.table.shard_for(in_flight->id);
+    if (&shard != held) {
+      lock = {};
+      lock = std::unique_lock(shard.mutex);
+      held = &shard;
+    }
+    const std::uint32_t freed = end_attempt(shard, in_flight, outcome);
+    if (freed != kNoIndex) {
+      // Its schedule may have been dropped by a wheel while it was blocked.
+      const Node& node = parts_.table.node(freed);
+      mail.push_back({node.deadline_ns.load(std::memory_order_relaxed),
+                      freed,
+                      node.slack_us.load(std::memory_order_relaxed),
+                      node.clock()});
     }
   }
-  if (freed != kNoIndex) {
-    // Its schedule may have been dropped by a wheel while it was blocked.
-    const Node& node = parts_.table.node(freed);
-    std::vector<MailItem> mail = {{node.deadline_ns.load(std::memory_order_relaxed),
-                                   freed,
-                                   node.slack_us.load(std::memory_order_relaxed),
-                                   node.clock()}};
-    if (parts_.mailbox.put(mail, 0)) {
-      parts_.wake_ticker();
-    }
+  lock = {};
+  if (!mail.empty() && parts_.mailbox.put(mail, 0)) {
+    parts_.wake_ticker();
   }
+}
+
+// Answers the task that waited for this one to end, if there is one.
+std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+  COUNTWHEEL_ASSERT(in_flight->node->load() == in_flight->running);
+  const std::uint32_t freed = unblock_successor(shard, in_flight->id.index());
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      end_done(shard, in_flight);
+      break;
+    case Outcome::Kind::kCrashed:
+      end_dead(shard, in_flight, DeadReason::kCrash, "its process ended too often");
+      break;
+    case Outcome::Kind::kFailed:
+    case Outcome::Kind::kRetry:
+      ++shard.counts.failed_attempts;
+      if (freed != kNoIndex) {
+        parts_.table.node(freed).flags.fetch_or(kFlagNeeded);
+      }
+      if (in_flight->node->has(kFlagCancelRequested) || freed != kNoIndex) {
+        end_dropped(shard, in_flight, freed != kNoIndex);
+      } else {
+        end_failed(shard, in_flight, outcome);
+      }
+      break;
+  }
+  return freed;
 }
 
 Op Dispatcher::record(OpKind kind, const InFlight* in_flight) const {
@@ -163,7 +177,6 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
       outcome.kind == Outcome::Kind::kRetry
           ? std::max<std::int64_t>(outcome.delay_ns, 0)
           : backoff(in_flight->type->policy.retry, node.failures, in_flight->id.value).count();
-  const Instant now = parts_.now();
   const auto plus = [](std::int64_t base, std::int64_t delay) {
     std::int64_t sum = 0;
     return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
@@ -171,8 +184,8 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
   Op op = record(OpKind::kRetry, in_flight);
   NodeContent content = content_of(node);
   content.lsn = kNoLsnYet;
-  content.deadline_ns = plus(now.boot_ns, delay_ns);
-  content.wall_ns = plus(now.wall_ns, delay_ns);
+  content.deadline_ns = plus(parts_.now_on(ClockKind::kBoot), delay_ns);
+  content.wall_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
   content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) &
                                             ~(kFlagOverdue | kFlagForeignSession));
   node.store(in_flight->running.with(State::kMoving));

@@ -52,7 +52,7 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
                   mailbox,
                   cells,
                   limits,
-                  [this] { return now(); },
+                  [this](ClockKind face) { return now_on(face); },
                   [this] { ticker.wake(); }},
                  options.durability,
                  options.on_journal_failure),
@@ -81,6 +81,17 @@ Instant EngineCore::now() const noexcept {
   Instant now = clock.now();
   now.wall_ns = std::max(now.wall_ns, wall_floor_ns.load(std::memory_order_relaxed));
   return now;
+}
+
+std::int64_t EngineCore::now_on(ClockKind face) const noexcept {
+  const std::int64_t now_ns = clock.now_on(face);
+  return face == ClockKind::kWall
+             ? std::max(now_ns, wall_floor_ns.load(std::memory_order_relaxed))
+             : now_ns;
+}
+
+Instant EngineCore::now_for(const Deadline& deadline) const noexcept {
+  return deadline.clock() == ClockKind::kWall ? Instant{now_on(ClockKind::kWall), 0} : now();
 }
 
 Status EngineCore::open_for_reading() const {

@@ -39,7 +39,8 @@ struct ResolvedDeadline {
   void put_into(Op* op) const noexcept;
 };
 
-// Pure: checks `deadline` against `now` and the limits (resolve.cc).
+// Pure: checks `deadline` against `now` and the limits (resolve.cc). Deadlines on the wall need only
+// that face of `now`.
 Result<ResolvedDeadline> resolve(const Deadline& deadline,
                                  const Instant& now,
                                  const EngineOptions& options);
@@ -62,6 +63,9 @@ class EngineCore {
   ~EngineCore();
 
   Instant now() const noexcept;
+  std::int64_t now_on(ClockKind face) const noexcept;
+  // What resolve() needs: one face is cheaper than both.
+  Instant now_for(const Deadline& deadline) const noexcept;
   // ok, or why no call is possible now.
   Status open_for_calls() const;
   // The same for calls that change nothing: those are possible after stop() too.

@@ -132,6 +132,7 @@ class GroupCommit {
   Status write_watermark(bool sync, bool clean_stop = false);
   void publish(const OpQueue& queue, std::size_t begin, std::size_t end);
   void release_slots();
+  void release_slots_of(Shard& shard, std::span<const std::uint32_t> indices);
   void advance_marks(std::uint64_t written, bool synced);
   void handle_failure(OpQueue& queue, std::size_t begin, const Status& why);
   void refuse(OpQueue& queue, std::size_t begin);

@@ -61,7 +61,7 @@ Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
   if (Status status = check_sizes(spec, options); !status.ok()) {
     return refuse(std::move(status));
   }
-  const Result<ResolvedDeadline> deadline = resolve(spec.deadline, now(), options);
+  const Result<ResolvedDeadline> deadline = resolve(spec.deadline, now_for(spec.deadline), options);
   if (!deadline.ok()) {
     return refuse(deadline.status());
   }

@@ -143,6 +143,10 @@ Instant SystemClock::now() const noexcept {
   return {read_clock(CLOCK_REALTIME), read_clock(CLOCK_BOOTTIME)};
 }
 
+std::int64_t SystemClock::now_on(ClockKind clock) const noexcept {
+  return read_clock(clock == ClockKind::kWall ? CLOCK_REALTIME : CLOCK_BOOTTIME);
+}
+
 Session SystemClock::session() const {
   Session session;
   std::ifstream file("/proc/sys/kernel/random/boot_id");

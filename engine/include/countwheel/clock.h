@@ -59,6 +59,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Instant now() const noexcept = 0;
+  // One face alone, where that is cheaper.
+  virtual std::int64_t now_on(ClockKind clock) const noexcept { return now().on(clock); }
   virtual Session session() const = 0;
   // The sleeper must not outlive the clock. Null when the system has no descriptors left.
   virtual std::unique_ptr<Sleeper> make_sleeper() = 0;
@@ -69,6 +71,7 @@ class Clock {
 class SystemClock final : public Clock {
  public:
   Instant now() const noexcept override;
+  std::int64_t now_on(ClockKind clock) const noexcept override;
   Session session() const override;
   std::unique_ptr<Sleeper> make_sleeper() override;
   // One for the whole process.
