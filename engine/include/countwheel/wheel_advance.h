@@ -165,6 +165,15 @@ template <class Home>
 std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
                                          std::span<CoreDue> due,
                                          std::size_t count) noexcept {
+  // No two entries of a run are equal, but its first may repeat a late arrival.
+  if (count > 0 && !run_.empty()) {
+    const detail::WheelEntry head = run_.front(store_.pool()).front();
+    if (head.index == due[count - 1].index &&
+        run_start_ns_ + head.offset == due[count - 1].deadline_ns) {
+      run_.consume(store_.pool(), 1);
+      ++removed_;
+    }
+  }
   bool stop = false;
   while (count < due.size() && !run_.empty() && !stop) {
     const Entries entries = run_.front(store_.pool());
@@ -175,9 +184,10 @@ std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
     }
     const std::int64_t start_ns = run_start_ns_;
     const std::uint64_t sequence_max = run_sequence_max_;
-    std::size_t dead = 0;
+    const std::size_t end = std::min(entries.size(), due.size() - count);
     std::size_t i = 0;
-    for (; i < entries.size() && count < due.size(); ++i) {
+    std::size_t dead = 0;
+    for (; i < end; ++i) {
       const std::uint32_t index = entries[i].index;
       const std::int64_t deadline_ns = start_ns + entries[i].offset;
       if (deadline_ns > bound_ns) {
@@ -186,21 +196,16 @@ std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
       }
       const std::int64_t stored_ns = home_.deadline_of(index);
       const std::uint64_t sequence = home_.sequence_of(index);
-      if (stored_ns != deadline_ns || sequence > sequence_max) [[unlikely]] {
-        if (drop_from_run(index, deadline_ns, stored_ns, sequence)) {
-          stop = true;
-          ++i;
-          ++dead;
-          break;
-        }
-        ++dead;
+      if (stored_ns == deadline_ns && sequence <= sequence_max) [[likely]] {
+        due[count++] = {index, deadline_ns};
         continue;
       }
-      due[count] = {index, deadline_ns};
-      // One that repeats the entry before it is overwritten by the next.
-      const bool repeated =
-          count > 0 && due[count - 1].index == index && due[count - 1].deadline_ns == deadline_ns;
-      count += repeated ? 0U : 1U;
+      ++dead;
+      if (drop_from_run(index, deadline_ns, stored_ns, sequence)) {
+        stop = true;
+        ++i;
+        break;
+      }
     }
     removed_ += i - dead;
     run_.consume(store_.pool(), i);

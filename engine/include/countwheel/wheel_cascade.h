@@ -27,15 +27,10 @@ template <class Home>
 void WheelCore<Home>::move_second(detail::ChunkQueue& queue,
                                   std::uint64_t second,
                                   std::uint64_t count) noexcept {
-  const std::uint64_t start = store_.geometry().start_of(1, second);
   while (count > 0 && !queue.empty()) {
     const Entries entries = queue.front(store_.pool());
     const std::size_t share = std::min<std::size_t>(entries.size(), count);
-    for (const detail::WheelEntry& entry : entries.first(share)) {
-      if (!store_.file(entry.index, start + entry.offset)) [[unlikely]] {
-        refile(entry.index, store_.geometry().moment_of(start + entry.offset));
-      }
-    }
+    store_.spread_second(second, entries.first(share));
     queue.consume(store_.pool(), share);
     count -= share;
     moved_ += share;
@@ -101,6 +96,7 @@ void WheelCore<Home>::open(std::uint64_t tick) noexcept {
 
   std::uint32_t last_offset = 0;
   std::uint64_t last_sequence = 0;
+  // Collected without a branch: whether one entry lies before the last is a coin toss.
   bool offsets_sorted = true;
   bool ties_sorted = true;
   run_.filter(
@@ -114,11 +110,8 @@ void WheelCore<Home>::open(std::uint64_t tick) noexcept {
         }
         const std::uint64_t sequence = home_.sequence_of(entry.index);
         run_sequence_max_ = std::max(run_sequence_max_, sequence);
-        if (entry.offset < last_offset) {
-          offsets_sorted = false;
-        } else if (entry.offset == last_offset && sequence <= last_sequence) {
-          ties_sorted = false;
-        }
+        offsets_sorted &= entry.offset >= last_offset;
+        ties_sorted &= (entry.offset != last_offset) | (sequence > last_sequence);
         last_offset = entry.offset;
         last_sequence = sequence;
         return true;

@@ -105,6 +105,24 @@ class ChunkPool {
     return reinterpret_cast<const ChunkHeader*>(address_of(number))[ChunkShape::kEntryCount];
   }
 
+  // The chunk behind `number`; 0 if that is the last.
+  std::uint32_t next_in(const ChunkList& list, std::uint32_t number) const noexcept {
+    return number == list.tail_chunk() ? 0 : header(number).next;
+  }
+
+  // Fetches all lines of a chunk: streaming through a list else waits for each of its lines,
+  // because the next chunk may lie anywhere. 0 is legal.
+  void prefetch(std::uint32_t number) const noexcept {
+    if (number == 0) {
+      return;
+    }
+    const unsigned char* const address = address_of(number);
+    for (std::size_t line = 0; line < sizeof(WheelEntry) * (ChunkShape::kEntryCount + 1);
+         line += 64) {
+      __builtin_prefetch(address + line);
+    }
+  }
+
   std::uint32_t end_in(const ChunkList& list, std::uint32_t number) const noexcept {
     return number == list.tail_chunk() ? list.tail_end() : header(number).end;
   }
@@ -289,6 +307,7 @@ class ChunkQueue {
         list_ = ChunkList{};
       } else {
         list_.head = next;
+        pool.prefetch(pool.next_in(list_, next));
       }
     }
   }
@@ -300,6 +319,7 @@ class ChunkQueue {
     if (empty()) {
       return;
     }
+    pool.prefetch(pool.next_in(list_, list_.head));
     for (const WheelEntry& entry : front(pool)) {
       look_ahead(entry);
     }
@@ -307,11 +327,14 @@ class ChunkQueue {
     for (std::uint32_t number = list_.head; number != 0;) {
       const std::uint32_t begin = pool.header(number).begin;
       const std::uint32_t end = pool.end_in(list_, number);
-      const std::uint32_t next = number == last ? 0 : pool.header(number).next;
+      const std::uint32_t next = pool.next_in(list_, number);
       WheelEntry* const entries = pool.entries(number);
       const WheelEntry* const ahead = next == 0 ? nullptr : pool.entries(next);
       // A chunk that follows another is never small: its entries begin at 0.
       const std::uint32_t ahead_end = next == 0 ? 0 : pool.end_in(list_, next);
+      if (next != 0) {
+        pool.prefetch(pool.next_in(list_, next));
+      }
       std::uint32_t looked_at = 0;
       std::uint32_t kept = begin;
       for (std::uint32_t i = begin; i < end; ++i) {

@@ -108,6 +108,32 @@ class WheelStore {
     return true;
   }
 
+  // Files entries of a second on level 0. REQUIRES: its first tick is not open, its last in reach.
+  void spread_second(std::uint64_t second, std::span<const WheelEntry> entries) noexcept {
+    WheelRing& ring = rings_[0];
+    const std::uint64_t first = second * ticks_[1];
+    const auto tick = static_cast<std::uint32_t>(geometry_.tick(0));
+    COUNTWHEEL_ASSERT(geometry_.start_of(0, first) >= open_end_);
+    COUNTWHEEL_ASSERT(geometry_.start_of(0, first + ticks_[1]) <= reach_[0]);
+    std::uint64_t lowest = kNoSlot;
+    for (const WheelEntry& entry : entries) {
+      const auto ticks = static_cast<std::uint32_t>(geometry_.slot_of(0, entry.offset));
+      const std::uint64_t place = ring.place_of(first + ticks);
+      const WheelEntry moved{entry.index, entry.offset - ticks * tick};
+      ChunkList& list = ring.slots[place];
+      lowest = std::min<std::uint64_t>(lowest, ticks);
+      if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
+        append_to_new_chunk(list, ring, place, moved);
+      } else {
+        pool_.append_here(list, moved);
+      }
+    }
+    if (lowest != kNoSlot && first + lowest < ring.next) {
+      ring.next = first + lowest;
+      wake_by(geometry_.start_of(0, ring.next));
+    }
+  }
+
   // Moves the cursor. Slots that were passed over must be empty. The slot of `tick` is not open
   // yet: call close_front() when it is.
   void set_position(std::uint64_t tick) noexcept {
