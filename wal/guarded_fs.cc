@@ -133,7 +133,11 @@ bool GuardedFs::reserve(std::uint64_t bytes) noexcept {
     return false;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  return newest_log_ == nullptr || newest_log_->reserve(bytes);
+  if (newest_log_ == nullptr || newest_log_->reserve(bytes)) {
+    return true;
+  }
+  spare_.trim(bytes);
+  return newest_log_->reserve(bytes);
 }
 
 bool GuardedFs::log_torn() noexcept {

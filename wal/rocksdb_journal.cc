@@ -20,6 +20,8 @@ namespace {
 // The cleaner looks at so much of the oldest log at a time.
 constexpr std::uint64_t kCleanBytesMin = std::uint64_t{1} << 20;
 constexpr std::uint64_t kCleanBytesMax = std::uint64_t{8} << 20;
+// With less room than this a disk still counts as full, so that it is not found full again at once.
+constexpr std::uint64_t kRoomToRecoverBytes = 256 * 1024;
 // A batch of RocksDB's around one blob.
 constexpr std::size_t kWriteBatchBytes = 64;
 
@@ -201,7 +203,7 @@ Status RocksdbJournal::recover() noexcept {
   GuardedFs& files = parts_.store->files();
   // RocksDB is not asked to recover on a disk that is still full: a new log file without room for
   // its first record is the one thing it does not survive.
-  if (!files.reserve(record_bytes_max(watermark))) {
+  if (!files.reserve(kRoomToRecoverBytes)) {
     return no_room();
   }
   if (stopped_) {

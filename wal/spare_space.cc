@@ -43,9 +43,13 @@ bool SpareSpace::hold(std::uint64_t bytes) noexcept {
 }
 
 void SpareSpace::let_go() noexcept {
+  trim(0);
+}
+
+void SpareSpace::trim(std::uint64_t bytes) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (held_bytes_ > 0 && ::ftruncate(file_.get(), 0) == 0) {
-    held_bytes_ = 0;
+  if (held_bytes_ > bytes && ::ftruncate(file_.get(), static_cast<off_t>(bytes)) == 0) {
+    held_bytes_ = bytes;
   }
 }
 

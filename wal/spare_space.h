@@ -26,6 +26,8 @@ class SpareSpace {
   // as many are free.
   bool hold(std::uint64_t bytes) noexcept;
   void let_go() noexcept;
+  // Gives up what is held beyond `bytes`.
+  void trim(std::uint64_t bytes) noexcept;
 
  private:
   const std::string path_;
