@@ -12,6 +12,10 @@ namespace {
 constexpr std::int64_t kGroupNs = 1'000'000;
 constexpr std::size_t kGroupMax = 64;
 constexpr std::size_t kNoType = 0;
+// Handlers are claimed in groups while they are known to be quick: the tasks of a claim wait for
+// each other, and behind one that blocks they would wait for ever.
+constexpr std::int64_t kQuickNs = 50'000;
+constexpr std::uint32_t kQuickClaims = 16;  // in a row
 
 thread_local Worker* current_worker = nullptr;
 thread_local TaskId current_id;
@@ -153,8 +157,9 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
       return false;
     }
     std::array<DueEntry, DueRing::kClaimMax> claim;
-    const std::size_t count =
-        type->ring.claim(worker.cells.size(), executor_->concurrency(), claim.data());
+    const bool quick = type->quick_claims.load(std::memory_order_relaxed) >= kQuickClaims;
+    const std::size_t count = type->ring.claim(
+        quick ? worker.cells.size() : 1, executor_->concurrency(), claim.data());
     if (count == 0) {
       continue;
     }
@@ -162,13 +167,24 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
     if (type->overflow_count.load() != 0 && type->ring.size() < DueRing::kCapacity / 2) {
       parts_.wake_ticker();
     }
-    for (std::size_t n = 0; n < count; ++n) {
-      start(worker, *type, claim[n]);
-    }
-    flush(worker);
+    run_claim(worker, *type, std::span(claim).first(count));
     return true;
   }
   return false;
+}
+
+void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim) {
+  const std::int64_t began_ns = parts_.now_on(ClockKind::kBoot);
+  for (const DueEntry& entry : claim) {
+    start(worker, type, entry);
+  }
+  flush(worker);
+  const auto count = static_cast<std::int64_t>(claim.size());
+  if (parts_.now_on(ClockKind::kBoot) - began_ns > count * kQuickNs) {
+    type.quick_claims.store(0, std::memory_order_relaxed);
+  } else if (type.quick_claims.load(std::memory_order_relaxed) < kQuickClaims) {
+    type.quick_claims.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 bool Dispatcher::may_start() const noexcept {

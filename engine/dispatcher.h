@@ -107,6 +107,7 @@ class Dispatcher {
   bool drain_once(Worker& worker, std::size_t* next_type);
   bool take_cells(Worker& worker);
   bool may_start() const noexcept;
+  void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
   void start(Worker& worker, TaskType& type, const DueEntry& entry);
   void run_handler(Worker& worker, TaskType& type, InFlight* in_flight);
   void flush(Worker& worker);

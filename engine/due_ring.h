@@ -35,7 +35,8 @@ class DueRing {
   static constexpr std::size_t kCapacity = 4096;
   static constexpr std::size_t kClaimMax = 8;
 
-  DueRing() : cells_(std::make_unique<std::array<Cell, kCapacity>>()) {}
+  // 128 KiB, which a type that no handler knows does without. Before the first stage().
+  void open() { cells_ = std::make_unique<std::array<Cell, kCapacity>>(); }
 
   // -- The tick thread --
 

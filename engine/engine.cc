@@ -88,6 +88,7 @@ Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
   entry.handler = std::move(handler);
   entry.policy = std::move(policy);
   entry.slack_us.store(*slack);
+  entry.ring.open();
   entry.ready.store(true, std::memory_order_release);
   core_->ticker.wake();
   return {};

@@ -146,6 +146,46 @@ TEST_F(LettingGo, AnEngineThatGaveUpWaitingStillWaitsBeforeItGoes) {
   opener.join();
 }
 
+// Two workers, a backlog of slow handlers, and one that waits for all others.
+TEST_F(LettingGo, NotAtAllHoldsBackNobodyElseInABacklog) {
+  constexpr int kTasks = 500;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int starts = 0;
+  bool all_started = false;
+  Result<std::unique_ptr<Engine>> engine = Engine::create({});
+  ASSERT_TRUE(engine.ok());
+  ASSERT_TRUE((*engine)
+                  ->on("test",
+                       [&](Delivery d) {
+                         std::unique_lock lock(mutex);
+                         if (++starts == kTasks) {
+                           changed.notify_all();
+                         }
+                         if (starts == kTasks / 2) {
+                           all_started =
+                               changed.wait_for(lock, 10s, [&] { return starts == kTasks; });
+                         }
+                         lock.unlock();
+                         const auto until = std::chrono::steady_clock::now() + 100us;
+                         while (std::chrono::steady_clock::now() < until) {
+                         }
+                         EXPECT_TRUE(d.done().ok());
+                       })
+                  .ok());
+  const Deadline deadline = at(std::chrono::system_clock::now() + 50ms);
+  for (int i = 0; i < kTasks; ++i) {
+    ASSERT_TRUE((*engine)->submit({.type = "test", .deadline = deadline}).ok());
+  }
+  ASSERT_TRUE((*engine)->start().ok());
+  {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 20s, [&] { return starts == kTasks; }));
+  }
+  EXPECT_TRUE((*engine)->stop().ok());
+  EXPECT_TRUE(all_started);
+}
+
 TEST_F(LettingGo, TwoEnginesDoNotTakeEachOthersTasksForTheirOwn) {
   HostEngine other;
   std::optional<Delivery> running;
