@@ -8,10 +8,14 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(COUNTWHEEL_CCACHE ccache)
   mark_as_advanced(COUNTWHEEL_CCACHE)
   if(COUNTWHEEL_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${COUNTWHEEL_CCACHE})
+    # The sloppiness is what ccache asks for to cache what uses a precompiled header.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      env CCACHE_SLOPPINESS=pch_defines,time_macros ${COUNTWHEEL_CCACHE})
   endif()
 endif()
 
+set(COUNTWHEEL_TEST_OPTIONS "" CACHE STRING
+  "Compile options of the tests alone: speed where the tests need none.")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 # Rooms find each other inside the build tree and, once installed, relative to themselves.

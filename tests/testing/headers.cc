@@ -1,0 +1,1 @@
+// Nothing but a place to compile the headers that all tests share; see tests/CMakeLists.txt.
