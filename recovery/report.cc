@@ -64,13 +64,13 @@ std::string RecoveryReport::text() const {
   if (created) {
     return directory + ": a new log, made in " + seconds_text(seconds);
   }
-  std::string text = directory + ": " + tasks_text(*this) + "; " +
-                     counted(ops, "operation", "operations") + " in " +
-                     counted(blobs, "group commit", "group commits") + " (" +
-                     bytes_text(log_bytes) + ") replayed in " + seconds_text(seconds);
+  std::string text =
+      directory + ": " + tasks_text(*this) + "; " + counted(ops, "operation", "operations") +
+      " in " + counted(blobs, "group commit", "group commits") + " (" + bytes_text(log_bytes) + ")";
   if (ops >= 1000) {
-    text += ", " + rounded(ops_per_second / 1e6, 2) + " M/s";
+    text += " replayed at " + rounded(ops_per_second / 1e6, 2) + " M/s";
   }
+  text += ", opened in " + seconds_text(seconds);
   text += clean_stop ? "; stopped in order" : "; ended without a stop";
   if (torn_bytes > 0) {
     text += "; torn tail of " + bytes_text(torn_bytes) + " cut off";
