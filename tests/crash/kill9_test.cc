@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -36,6 +37,7 @@ Truth* map_truth(int descriptor) {
 
 // The life of one child: until it is killed, or until nothing is pending when `to_the_end`.
 int child(const std::string& directory, int descriptor, std::uint64_t seed, bool to_the_end) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Truth* const truth = map_truth(descriptor);
   if (truth == nullptr) {
     return 1;

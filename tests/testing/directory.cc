@@ -1,16 +1,52 @@
 #include "testing/directory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <system_error>
+#include <thread>
 
 #include <countwheel/assert.h>
 
 namespace countwheel::testing {
 namespace fs = std::filesystem;
+
+namespace {
+
+std::map<std::string, std::uint64_t> sizes_in(const std::string& directory) {
+  std::map<std::string, std::uint64_t> sizes;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    sizes[entry->path().string()] = entry->is_regular_file(gone) ? entry->file_size(gone) : 0;
+  }
+  return sizes;
+}
+
+bool copy_once(const std::string& source, const std::string& target) {
+  std::error_code error;
+  fs::copy(source, target, fs::copy_options::recursive, error);
+  if (error) {
+    return false;
+  }
+  fs::permissions(target, fs::status(source).permissions());
+  for (const auto& [name, size] : sizes_in(source)) {
+    const fs::path copy = fs::path(target) / fs::path(name).lexically_relative(source);
+    const fs::perms modes = fs::status(name, error).permissions();
+    if (!error && fs::exists(copy)) {
+      fs::permissions(copy, modes, error);
+    }
+  }
+  return !error;
+}
+
+}  // namespace
 
 TempDirectory::TempDirectory() {
   std::string pattern = (fs::temp_directory_path() / "countwheel-test-XXXXXX").string();
@@ -24,14 +60,15 @@ TempDirectory::~TempDirectory() {
 }
 
 void copy_directory(const std::string& source, const std::string& target) {
-  fs::copy(source, target, fs::copy_options::recursive);
-  fs::permissions(target, fs::status(source).permissions());
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source)) {
-    const fs::path copy = fs::path(target) / entry.path().lexically_relative(source);
-    if (fs::exists(copy)) {
-      fs::permissions(copy, entry.status().permissions());
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const std::map<std::string, std::uint64_t> before = sizes_in(source);
+    if (copy_once(source, target) && sizes_in(source) == before) {
+      return;
     }
+    fs::remove_all(target);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+  COUNTWHEEL_ASSERT(!"the directory keeps changing");
 }
 
 std::vector<std::string> files_in(const std::string& directory, const std::string& suffix) {

@@ -25,7 +25,8 @@ class TempDirectory {
 };
 
 // Copies `source` to `target` as kill -9 of its owner would leave it: every write that has
-// returned, mapped files included. Modes are kept. REQUIRES: nothing is being written meanwhile.
+// returned, mapped files included. Modes are kept. Starts over when a file came, went or grew
+// meanwhile: a copy of two moments is no crash.
 void copy_directory(const std::string& source, const std::string& target);
 
 // The files below `directory`, relative to it and sorted, whose name ends in `suffix`.

@@ -146,7 +146,10 @@ void History::schedule() {
     EXPECT_EQ(submitted.code(), Code::kExists) << submitted.status().text();
     return;
   }
-  EXPECT_EQ(tasks_.contains(submitted->id.value), submitted->replaced);
+  const auto known = tasks_.find(submitted->id.value);
+  EXPECT_EQ(known != tasks_.end(), submitted->replaced);
+  // A replacement starts over, but its fencing tokens must ascend while the id stays.
+  task.attempts = known == tasks_.end() ? 0 : known->second.attempts;
   tasks_[submitted->id.value] = task;
 }
 
