@@ -67,6 +67,7 @@ TEST(WheelOrder, MovedToTheSameMomentGoesLast) {
 // away and comes back, leave two entries that both look right.
 TEST(WheelOrder, RepeatedEntriesExpireOnce) {
   constexpr std::int64_t kClose = 8 * kHour;
+  constexpr std::uint64_t kLastRound = 576;  // Nine rounds of 64 were cancelled.
   TimingWheel wheel({}, 0);
   wheel.reserve(64);
   std::vector<TimingWheel::Handle> handles;
@@ -87,11 +88,11 @@ TEST(WheelOrder, RepeatedEntriesExpireOnce) {
   std::vector<std::uint64_t> expected;
   for (std::uint64_t i = 0; i < 64; ++i) {
     if (i != 5 && i != 6) {
-      expected.push_back(9 * 64 + i);
+      expected.push_back(kLastRound + i);
     }
   }
-  expected.push_back(9 * 64 + 5);
-  expected.push_back(9 * 64 + 6);
+  expected.push_back(kLastRound + 5);
+  expected.push_back(kLastRound + 6);
   EXPECT_EQ(values_of(run_wakes(wheel, kClose)), expected);
   EXPECT_EQ(wheel.size(), 0U);
   expire(wheel, 2 * kClose);

@@ -24,7 +24,7 @@ inline constexpr std::int64_t kTick = 10 * kMs;
 
 // The seed of a random test: COUNTWHEEL_SEED or `fallback`; printed, so that a failure repeats.
 inline std::uint64_t wheel_seed(std::uint64_t fallback) {
-  const char* const text = std::getenv("COUNTWHEEL_SEED");
+  const char* const text = std::getenv("COUNTWHEEL_SEED");  // NOLINT(concurrency-mt-unsafe)
   const std::uint64_t seed = text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
   std::printf("COUNTWHEEL_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
@@ -62,6 +62,7 @@ inline std::vector<Expiry> expire(TimingWheel& wheel,
 
 inline std::vector<std::uint64_t> values_of(const std::vector<Expiry>& expiries) {
   std::vector<std::uint64_t> values;
+  values.reserve(expiries.size());
   for (const Expiry& expiry : expiries) {
     values.push_back(expiry.value);
   }

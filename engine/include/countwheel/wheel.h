@@ -143,7 +143,7 @@ class TimingWheel {
 
   // Without a constructor, so that 12 KiB are not zeroed for each batch.
   union Batch {
-    Batch() noexcept {}
+    Batch() noexcept {}  // NOLINT(modernize-use-equals-default): that one would be deleted.
     Expired expired[WheelCore<detail::WheelSlab>::kBatchMax];
   };
 

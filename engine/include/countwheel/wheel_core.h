@@ -163,7 +163,7 @@ class WheelCore {
   static constexpr std::size_t kWarmRunMax = 4096;
   // Dead entries are removed once they are more than half of the live ones and this many, with four
   // looks per insert: so they never outnumber the live ones and twice this many.
-  static constexpr std::uint64_t kDeadAllowed = 32 * 1024;
+  static constexpr std::uint64_t kDeadAllowed = 32'768;
   static constexpr std::uint64_t kLooksPerInsert = 4;
   static constexpr std::uint64_t kLooksPerAdvanceMax = 4096;
 
