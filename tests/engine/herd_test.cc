@@ -56,8 +56,8 @@ class Herd {
     std::uint32_t done = 0;
     std::uint32_t cancelled = 0;
     for (std::uint32_t i = 0; i < kHerd; ++i) {
-      done += runs_[i] == 1 ? 1 : 0;
-      cancelled += cancelled_[i] ? 1 : 0;
+      done += runs_[i] == 1 ? 1U : 0U;
+      cancelled += cancelled_[i] ? 1U : 0U;
       ASSERT_EQ(runs_[i] + (cancelled_[i] ? 1 : 0), 1) << i;
     }
     EXPECT_EQ(done + cancelled, kHerd);
@@ -125,7 +125,7 @@ class Herd {
     std::mt19937 random(seed);
     std::vector<steady_clock::duration> took;
     while (!stop_) {
-      const std::uint32_t number = random() % kHerd;
+      const auto number = static_cast<std::uint32_t>(random() % kHerd);
       const auto start = steady_clock::now();
       const Change change = threaded_.engine->submit_cancel(ids_[number]);
       took.push_back(steady_clock::now() - start);
