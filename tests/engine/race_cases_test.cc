@@ -150,7 +150,7 @@ TEST(EngineCases, B31_AnEarlierTaskWakesTheThreadThatSleepsForALaterOne) {
   std::mt19937 random(31);
   for (std::uint64_t i = 1; i <= 10'000 / kShare; ++i) {
     // A random phase of the tick thread's way to sleep.
-    for (std::uint32_t spin = random() % 2000; spin > 0; --spin) {
+    for (auto spin = static_cast<std::uint32_t>(random() % 2000); spin > 0; --spin) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     }
     threaded.schedule(after(20ms));

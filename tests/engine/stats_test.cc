@@ -37,7 +37,6 @@ void expect_conserved(const Engine& engine) {
                                    stats.durable_lag}) {
     ASSERT_LT(term, std::uint64_t{1} << 40);
   }
-  ASSERT_EQ(engine.check_invariants(), "");
 }
 
 // A host whose handlers answer at random, or later.
@@ -129,6 +128,9 @@ TEST(Conservation, HoldsAfterEveryCallOfALongHistory) {
   for (int i = 0; i < 5000; ++i) {
     history.do_something();
     ASSERT_NO_FATAL_FAILURE(expect_conserved(history.engine())) << i;
+    if (i % 50 == 0) {
+      ASSERT_EQ(history.engine().check_invariants(), "") << i;
+    }
   }
   history.end_all();
   const Stats stats = history.engine().stats();
@@ -140,6 +142,7 @@ TEST(Conservation, HoldsAfterEveryCallOfALongHistory) {
   EXPECT_GT(stats.cancelled, 0U);
   EXPECT_GT(stats.replaced, 0U);
   expect_conserved(history.engine());
+  EXPECT_EQ(history.engine().check_invariants(), "");
 }
 
 TEST(Conservation, CountsOfTheHandOver) {

@@ -80,9 +80,9 @@ class Stress {
     for (const auto& [id, history] : histories_) {
       SCOPED_TRACE("task " + std::to_string(id));
       ASSERT_EQ(history.cancelled, history.starts_ns.empty());  // I1, I2
-      cancelled += history.cancelled ? 1 : 0;
+      cancelled += history.cancelled ? 1U : 0U;
       upserts += static_cast<std::uint64_t>(history.upserts);
-      ran += history.starts_ns.empty() ? 0 : 1;
+      ran += history.starts_ns.empty() ? 0U : 1U;
       if (history.starts_ns.empty()) {
         continue;
       }

@@ -45,6 +45,7 @@ TEST(Traps, T3_AClaimIsNeverMoreThanWasPublished) {
   // Bursts smaller than a claim, and slow workers: what is claimed beyond the tail is lost.
   constexpr std::uint64_t kEntries = 20'000;
   DueRing ring;
+  ring.open();
   std::vector<std::atomic<int>> seen(kEntries);
   std::atomic<std::uint64_t> claimed{0};
   std::vector<std::thread> workers;
