@@ -192,6 +192,7 @@ Status GroupCommit::write(Batch& batch) {
   if (!status.ok()) {
     return status;
   }
+  last_write_ = start;
   lsn_ceiling_ = batch.lsn_ceiling;
   generation_ceiling_ = batch.generation_ceiling;
   if (batch.sync) {
@@ -208,11 +209,14 @@ Status GroupCommit::write_watermark(bool sync, bool clean_stop) {
   batch.last_lsn = batch.first_lsn;
   batch.sync = sync;
   batch.clean_stop = clean_stop;
+  // What this sync makes certain, only a later watermark can say.
+  const bool has_news = sync && written_.load() > synced_.load();
   Status status = write(batch);
   if (status.ok()) {
-    unmarked_since_.reset();
     advance_marks(batch.last_lsn, sync);
-    unmarked_since_.reset();
+    if (!has_news) {
+      unmarked_since_.reset();
+    }
     notify_batch();
   }
   return status;
@@ -223,7 +227,7 @@ void GroupCommit::advance_marks(std::uint64_t written, bool synced) {
   if (synced) {
     synced_.store(written_.load());
     unsynced_since_.reset();
-  } else if (!unsynced_since_) {
+  } else if (!unsynced_since_ && written_.load() > synced_.load()) {
     unsynced_since_ = steady_clock::now();
   }
   unmarked_since_ = steady_clock::now();
@@ -325,8 +329,9 @@ void GroupCommit::chores() {
     }
   } else if (unsynced_since_ && now - *unsynced_since_ >= os_sync_bound_) {
     status = write_watermark(true);
-  } else if (unmarked_since_ && !unsynced_since_ && parts_.journal.durable() &&
-             now - *unmarked_since_ >= kIdleBeforeWatermark) {
+  } else if (parts_.journal.durable() && (now - last_write_ >= kWallSeenEvery ||
+                                          (unmarked_since_ && !unsynced_since_ &&
+                                           now - *unmarked_since_ >= kIdleBeforeWatermark))) {
     status = write_watermark(false);
   }
   if (!status.ok()) {

@@ -34,8 +34,8 @@ std::string_view Delivery::payload() const noexcept {
   return in_flight_->node->payload();
 }
 WallTime Delivery::deadline() const noexcept {
-  return WallTime(std::chrono::nanoseconds(
-      in_flight_->node->wall_ns.load(std::memory_order_relaxed)));
+  return WallTime(
+      std::chrono::nanoseconds(in_flight_->node->wall_ns.load(std::memory_order_relaxed)));
 }
 std::chrono::nanoseconds Delivery::lateness() const noexcept {
   return std::chrono::nanoseconds(in_flight_->lateness_ns);
@@ -67,18 +67,16 @@ Status Delivery::fail(std::string_view reason) {
   if (in_flight_ == nullptr) {
     return Status(Code::kStaleLease, "this attempt has been answered");
   }
-  return dispatcher_->answer(
-      std::exchange(in_flight_, nullptr),
-      {detail::Outcome::Kind::kFailed, 0, std::string(reason)});
+  return dispatcher_->answer(std::exchange(in_flight_, nullptr),
+                             {detail::Outcome::Kind::kFailed, 0, std::string(reason)});
 }
 
 Status Delivery::retry(std::chrono::nanoseconds delay, std::string_view reason) {
   if (in_flight_ == nullptr) {
     return Status(Code::kStaleLease, "this attempt has been answered");
   }
-  return dispatcher_->answer(
-      std::exchange(in_flight_, nullptr),
-      {detail::Outcome::Kind::kRetry, delay.count(), std::string(reason)});
+  return dispatcher_->answer(std::exchange(in_flight_, nullptr),
+                             {detail::Outcome::Kind::kRetry, delay.count(), std::string(reason)});
 }
 
 }  // namespace countwheel

@@ -158,8 +158,8 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
     }
     std::array<DueEntry, DueRing::kClaimMax> claim;
     const bool quick = type->quick_claims.load(std::memory_order_relaxed) >= kQuickClaims;
-    const std::size_t count = type->ring.claim(
-        quick ? worker.cells.size() : 1, executor_->concurrency(), claim.data());
+    const std::size_t count =
+        type->ring.claim(quick ? worker.cells.size() : 1, executor_->concurrency(), claim.data());
     if (count == 0) {
       continue;
     }
@@ -188,8 +188,7 @@ void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEn
 }
 
 bool Dispatcher::may_start() const noexcept {
-  return on_failure_ == FailurePolicy::kKeepFiring ||
-         parts_.commit.health() != Health::kFailed;
+  return on_failure_ == FailurePolicy::kKeepFiring || parts_.commit.health() != Health::kFailed;
 }
 
 // Cells for one claim. When all are in flight the log is behind: commit, then look again.
@@ -209,8 +208,8 @@ bool Dispatcher::take_cells(Worker& worker) {
 
 void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   const std::int64_t now_ns = parts_.now_on(entry.clock);
-  if (!worker.finished.empty() && (entry.clock != worker.group_clock ||
-                                   now_ns - worker.group_started_ns > kGroupNs)) {
+  if (!worker.finished.empty() &&
+      (entry.clock != worker.group_clock || now_ns - worker.group_started_ns > kGroupNs)) {
     flush(worker);
   }
   if (closed_.load()) {
@@ -219,9 +218,10 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   Node& node = parts_.table.node(entry.index);
   if (now_ns < entry.deadline_ns) {
     // The wall was set back since the hand-over: never early.
-    std::vector<MailItem> mail = {
-        {entry.deadline_ns, entry.index, node.slack_us.load(std::memory_order_relaxed),
-         entry.clock}};
+    std::vector<MailItem> mail = {{entry.deadline_ns,
+                                   entry.index,
+                                   node.slack_us.load(std::memory_order_relaxed),
+                                   entry.clock}};
     if (parts_.mailbox.put(mail, 0)) {
       parts_.wake_ticker();
     }

@@ -25,7 +25,7 @@ namespace countwheel::detail {
 struct DueEntry {
   std::uint32_t index = 0;
   ClockKind clock = ClockKind::kWall;
-  Word word;                    // with State::kScheduled
+  Word word;                     // with State::kScheduled
   std::int64_t deadline_ns = 0;  // on its clock
   std::uint64_t sequence = 0;    // of hand-over
 };

@@ -5,9 +5,9 @@
 //   step()         mailbox, wheels, hand over what is due               ticker.cc
 //   drain()        claim, start, handler                                dispatcher.cc
 //   end_attempt()  done, retry or dead: state and record                end_attempt.cc
-#include <countwheel/engine.h>
-
 #include <utility>
+
+#include <countwheel/engine.h>
 
 #include "engine_core.h"
 
@@ -44,8 +44,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, Eng
       return Status(Code::kResource, "no descriptors left for the tick thread's timers");
     }
   }
-  auto core = std::make_unique<EngineCore>(
-      options, std::move(parts), std::move(pool), std::move(sleeper));
+  auto core =
+      std::make_unique<EngineCore>(options, std::move(parts), std::move(pool), std::move(sleeper));
   return std::unique_ptr<Engine>(new Engine(std::move(core)));
 }
 
@@ -70,8 +70,7 @@ Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
   if (Status status = validate(policy.retry); !status.ok()) {
     return status;
   }
-  const Result<std::uint32_t> slack =
-      detail::slack_us(policy.slack.value_or(core_->options.slack));
+  const Result<std::uint32_t> slack = detail::slack_us(policy.slack.value_or(core_->options.slack));
   if (!slack.ok()) {
     return slack.status();
   }
@@ -135,8 +134,7 @@ namespace {
 // A mutation is acknowledged only when its record has the durability asked for.
 Change acknowledged(Change change, EngineCore& core, Durability level) {
   if (change.lsn.value != 0) {
-    Status status =
-        core.commit.wait(change.lsn.value, level, std::chrono::hours(24 * 365));
+    Status status = core.commit.wait(change.lsn.value, level, std::chrono::hours(24 * 365));
     if (!status.ok()) {
       change.status = std::move(status);
     }
@@ -231,9 +229,8 @@ Result<bool> Engine::is_due(TaskId id) const {
     return task.status();
   }
   const Instant now = core_->now();
-  return task->clock == ClockKind::kBoot
-             ? now.boot_ns >= task->boot_deadline_ns
-             : now.wall_ns >= task->deadline.time_since_epoch().count();
+  return task->clock == ClockKind::kBoot ? now.boot_ns >= task->boot_deadline_ns
+                                         : now.wall_ns >= task->deadline.time_since_epoch().count();
 }
 
 Lsn Engine::durable_lsn(Durability durability) const noexcept {

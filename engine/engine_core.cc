@@ -1,9 +1,8 @@
 #include "engine_core.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <limits>
+#include <pthread.h>
 #include <system_error>
 #include <utility>
 
@@ -85,9 +84,8 @@ Instant EngineCore::now() const noexcept {
 
 std::int64_t EngineCore::now_on(ClockKind face) const noexcept {
   const std::int64_t now_ns = clock.now_on(face);
-  return face == ClockKind::kWall
-             ? std::max(now_ns, wall_floor_ns.load(std::memory_order_relaxed))
-             : now_ns;
+  return face == ClockKind::kWall ? std::max(now_ns, wall_floor_ns.load(std::memory_order_relaxed))
+                                  : now_ns;
 }
 
 Instant EngineCore::now_for(const Deadline& deadline) const noexcept {
@@ -279,9 +277,9 @@ std::string EngineCore::check_invariants() {
     }
     if (live != shard.counts.pending() || dead != shard.counts.dead) {
       return "shard " + std::to_string(number) + " counts " +
-             std::to_string(shard.counts.pending()) + " pending and holds " +
-             std::to_string(live) + ", counts " + std::to_string(shard.counts.dead) +
-             " dead and holds " + std::to_string(dead);
+             std::to_string(shard.counts.pending()) + " pending and holds " + std::to_string(live) +
+             ", counts " + std::to_string(shard.counts.dead) + " dead and holds " +
+             std::to_string(dead);
     }
     if (keyed != shard.keys.size()) {
       return "shard " + std::to_string(number) + " has " + std::to_string(shard.keys.size()) +

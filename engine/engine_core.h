@@ -31,16 +31,14 @@ struct ResolvedDeadline {
   std::int64_t boot_ns = 0;
   bool overdue = false;
 
-  std::int64_t on_clock() const noexcept {
-    return clock == ClockKind::kBoot ? boot_ns : wall_ns;
-  }
+  std::int64_t on_clock() const noexcept { return clock == ClockKind::kBoot ? boot_ns : wall_ns; }
   // The rest of the content, and its place in the order, is left to the caller.
   void put_into(NodeContent* content) const noexcept;
   void put_into(Op* op) const noexcept;
 };
 
-// Pure: checks `deadline` against `now` and the limits (resolve.cc). Deadlines on the wall need only
-// that face of `now`.
+// Pure: checks `deadline` against `now` and the limits (resolve.cc). Deadlines on the wall need
+// only that face of `now`.
 Result<ResolvedDeadline> resolve(const Deadline& deadline,
                                  const Instant& now,
                                  const EngineOptions& options);
@@ -112,10 +110,10 @@ class EngineCore {
   std::atomic<Phase> phase{Phase::kCreated};
   std::atomic<std::int64_t> wall_floor_ns;  // ClockPolicy::kFloor: the wall is never behind this
   std::atomic<std::uint64_t> refused{0};
-  std::mutex lifecycle;  // start() and stop(); held while handlers end, so they must not take it
+  std::mutex lifecycle;    // start() and stop(); held while handlers end, so they must not take it
   std::mutex registering;  // on()
-  bool begun = false;    // the wheels have a beginning; guarded by lifecycle
-  Status stop_status;    // guarded by lifecycle
+  bool begun = false;      // the wheels have a beginning; guarded by lifecycle
+  Status stop_status;      // guarded by lifecycle
   std::uint64_t restored_crashes = 0;
 
  private:

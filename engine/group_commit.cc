@@ -2,9 +2,8 @@
 // do not wait. The leader's part is in commit_batch.cc, failures are in commit_failure.cc.
 #include "group_commit.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
+#include <sys/prctl.h>
 
 #include <countwheel/assert.h>
 
@@ -15,15 +14,14 @@ using std::chrono::steady_clock;
 
 // After a commit the thread naps before it sleeps: a wake-up costs the caller of submit() 2-4 us,
 // so for about 2 ms nobody has to pay it.
-constexpr std::array<std::chrono::microseconds, 8> kNaps = {
-    std::chrono::microseconds(50),
-    std::chrono::microseconds(100),
-    std::chrono::microseconds(200),
-    std::chrono::microseconds(400),
-    std::chrono::microseconds(400),
-    std::chrono::microseconds(400),
-    std::chrono::microseconds(400),
-    std::chrono::microseconds(400)};
+constexpr std::array<std::chrono::microseconds, 8> kNaps = {std::chrono::microseconds(50),
+                                                            std::chrono::microseconds(100),
+                                                            std::chrono::microseconds(200),
+                                                            std::chrono::microseconds(400),
+                                                            std::chrono::microseconds(400),
+                                                            std::chrono::microseconds(400),
+                                                            std::chrono::microseconds(400),
+                                                            std::chrono::microseconds(400)};
 
 }  // namespace
 
@@ -60,8 +58,7 @@ Status GroupCommit::accepting() const {
     return Status(Code::kJournalFailed, failure_);
   }
   if (incoming_count_.load(std::memory_order_relaxed) >= kMaxQueued) [[unlikely]] {
-    return Status(Code::kOverloaded,
-                  std::to_string(kMaxQueued) + " operations wait to be written");
+    return Status(Code::kOverloaded, std::to_string(kMaxQueued) + " operations wait to be written");
   }
   return {};
 }
@@ -110,9 +107,12 @@ void GroupCommit::kick() noexcept {
 
 std::uint64_t GroupCommit::mark(Durability level) const noexcept {
   switch (level) {
-    case Durability::kMemory: return next_lsn_.load() - 1;
-    case Durability::kOs: return written_.load();
-    case Durability::kDisk: return synced_.load();
+    case Durability::kMemory:
+      return next_lsn_.load() - 1;
+    case Durability::kOs:
+      return written_.load();
+    case Durability::kDisk:
+      return synced_.load();
   }
   return 0;
 }
@@ -254,7 +254,7 @@ void GroupCommit::run() {
       // seq_cst: either this look sees what was enqueued or nudge() sees that we sleep.
       if (incoming_count_.load() == 0) {
         const bool woken = sleep_cv_.wait_until(
-            lock, chore.value_or(steady_clock::now() + std::chrono::hours(1)), [this] {
+            lock, chore.value_or(steady_clock::now() + kWallSeenEvery), [this] {
               return kicked_ || stopping_;
             });
         const std::lock_guard count(telemetry_mutex_);
@@ -297,9 +297,12 @@ void GroupCommit::stop(bool clean) {
 
 Health GroupCommit::health() const noexcept {
   switch (mode_.load()) {
-    case Mode::kOk: return Health::kOk;
-    case Mode::kNoSpace: return Health::kDegraded;
-    case Mode::kFailed: return Health::kFailed;
+    case Mode::kOk:
+      return Health::kOk;
+    case Mode::kNoSpace:
+      return Health::kDegraded;
+    case Mode::kFailed:
+      return Health::kFailed;
   }
   return Health::kFailed;
 }

@@ -30,9 +30,9 @@
 #include <countwheel/status.h>
 
 #include "cell_pool.h"
-#include "pending_limits.h"
 #include "mailbox.h"
 #include "op_queue.h"
+#include "pending_limits.h"
 #include "task_table.h"
 
 namespace countwheel::detail {
@@ -119,6 +119,8 @@ class GroupCommit {
   // arrive while it is written, and the engine's own operations are not refused.
   static constexpr std::size_t kMaxQueued = kLsnReserve / 4;
   static constexpr std::size_t kWaitSlots = 16;
+  // The last seen wall time in the log is never older than this.
+  static constexpr std::chrono::seconds kWallSeenEvery{10};
 
   // -- Under leader_ --
   void commit_locked();
@@ -161,8 +163,8 @@ class GroupCommit {
   // nests inside it.
   mutable std::mutex queue_mutex_;
   OpQueue incoming_;
-  std::atomic<std::uint64_t> next_lsn_{1};       // written under queue_mutex_
-  std::atomic<std::size_t> incoming_count_{0};   // written under queue_mutex_
+  std::atomic<std::uint64_t> next_lsn_{1};      // written under queue_mutex_
+  std::atomic<std::size_t> incoming_count_{0};  // written under queue_mutex_
 
   // Who commits. Guards the group below.
   std::mutex leader_;
@@ -179,6 +181,7 @@ class GroupCommit {
   std::uint64_t session_hash_ = 0;
   std::optional<SteadyTime> unsynced_since_;
   std::optional<SteadyTime> unmarked_since_;  // the last blob is not behind a watermark yet
+  SteadyTime last_write_ = std::chrono::steady_clock::now();
   SteadyTime next_recover_{};
   std::uint64_t carried_lsn_ = 0;        // the cleaner's last operation
   std::uint64_t carried_low_water_ = 0;  // what it makes dead
@@ -193,8 +196,8 @@ class GroupCommit {
   mutable std::mutex wait_mutex_;
   // One for each of the next batches, so that a batch wakes its own callers and no others.
   std::array<std::condition_variable, kWaitSlots> wait_;
-  std::uint64_t batch_ = 0;           // number of the batch being written
-  std::uint64_t batch_last_lsn_ = 0;  // its last LSN
+  std::uint64_t batch_ = 0;                         // number of the batch being written
+  std::uint64_t batch_last_lsn_ = 0;                // its last LSN
   std::map<std::uint64_t, std::uint64_t> refused_;  // last LSN of a refused range -> its first
   std::string failure_;
   std::atomic<bool> any_refused_{false};  // there is something in refused_

@@ -28,10 +28,13 @@ struct MailItem {
 // their tasks are filed already.
 inline bool mailed(const Op& op) noexcept {
   switch (op.kind) {
-    case OpKind::kSchedule: return op.base_lsn == op.lsn;
+    case OpKind::kSchedule:
+      return op.base_lsn == op.lsn;
     case OpKind::kReschedule:
-    case OpKind::kRetry: return true;
-    default: return false;
+    case OpKind::kRetry:
+      return true;
+    default:
+      return false;
   }
 }
 inline MailItem mail_of(const Op& op) noexcept {
@@ -53,8 +56,7 @@ class Mailbox {
   bool put(std::vector<MailItem>& items, std::uint64_t released) {
     Instant earliest{kNever, kNever};
     for (const MailItem& item : items) {
-      std::int64_t& face =
-          item.clock == ClockKind::kWall ? earliest.wall_ns : earliest.boot_ns;
+      std::int64_t& face = item.clock == ClockKind::kWall ? earliest.wall_ns : earliest.boot_ns;
       face = std::min(face, wake_of(item));
     }
     std::size_t waiting = 0;
@@ -82,8 +84,8 @@ class Mailbox {
     return released_;
   }
 
-  // True when the tick thread should have woken by itself a while ago: a sleep that a suspend of the
-  // machine has prolonged, say. Whoever sees it wakes it.
+  // True when the tick thread should have woken by itself a while ago: a sleep that a suspend of
+  // the machine has prolonged, say. Whoever sees it wakes it.
   bool overslept(Instant now) const noexcept {
     return passed(next_wake_wall_.load(), now.wall_ns) ||
            passed(next_wake_boot_.load(), now.boot_ns);
@@ -118,8 +120,7 @@ class Mailbox {
   // Saturating: a deadline close to the end of time must not wrap into the past.
   static std::int64_t wake_of(const MailItem& item) noexcept {
     std::int64_t wake = 0;
-    return __builtin_add_overflow(
-               item.deadline_ns, std::int64_t{item.slack_us} * 1000, &wake)
+    return __builtin_add_overflow(item.deadline_ns, std::int64_t{item.slack_us} * 1000, &wake)
                ? kNever
                : wake;
   }

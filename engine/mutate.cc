@@ -111,8 +111,8 @@ Result<Submitted> EngineCore::place(const Request& request) {
                              std::to_string(options.max_pending_bytes)));
   }
   const std::optional<TaskId> id = table.allocate(request.shard);
-  if (!id || !TaskTable::put_data(table.node(id->index()), request.spec.key,
-                                  request.spec.payload)) {
+  if (!id ||
+      !TaskTable::put_data(table.node(id->index()), request.spec.key, request.spec.payload)) {
     if (id) {
       table.release(id->index());
     }
@@ -142,8 +142,8 @@ Submitted EngineCore::add(Shard& shard,
   }
   ++shard.counts.scheduled;
   node.store(Word::of(id.generation(), 0, State::kScheduled));
-  const std::uint64_t lsn = commit.enqueue(
-      request.record(id), request.spec.key, request.spec.payload, {}, &node.lsn);
+  const std::uint64_t lsn =
+      commit.enqueue(request.record(id), request.spec.key, request.spec.payload, {}, &node.lsn);
   return {id, {lsn}, false};
 }
 
@@ -183,8 +183,8 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   const std::uint64_t old_bytes = node.data_bytes();
   if (!limits.take_bytes(request.bytes())) {
     return Result<Submitted>(refuse(Status(
-        Code::kOverloaded, "EngineOptions::max_pending_bytes is " +
-                               std::to_string(options.max_pending_bytes))));
+        Code::kOverloaded,
+        "EngineOptions::max_pending_bytes is " + std::to_string(options.max_pending_bytes))));
   }
   if (!node.transition(word, word.with(State::kMoving))) {
     limits.give_bytes(request.bytes());
@@ -199,15 +199,15 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   TaskTable::drop_data(node);
   if (!TaskTable::put_data(node, request.spec.key, request.spec.payload)) {
     const std::string_view old = undo.data;
-    const bool restored = TaskTable::put_data(
-        node, old.substr(0, undo.key_bytes), old.substr(undo.key_bytes));
+    const bool restored =
+        TaskTable::put_data(node, old.substr(0, undo.key_bytes), old.substr(undo.key_bytes));
     COUNTWHEEL_ASSERT(restored);
     shard.keys.insert(slot_of(index));
     node.store(word);
     limits.give_bytes(request.bytes());
     // A wheel that looked meanwhile has dropped its entry.
-    std::vector<MailItem> mail = {{undo.before.deadline_ns, index, undo.before.slack_us,
-                                   node.clock()}};
+    std::vector<MailItem> mail = {
+        {undo.before.deadline_ns, index, undo.before.slack_us, node.clock()}};
     if (mailbox.put(mail, 0)) {
       ticker.wake();
     }
@@ -225,8 +225,8 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   Op op = request.record(id);
   op.upsert = true;
   op.attempts = content.attempts;
-  const std::uint64_t lsn = commit.enqueue(
-      op, request.spec.key, request.spec.payload, {}, &node.lsn, std::move(undo));
+  const std::uint64_t lsn =
+      commit.enqueue(op, request.spec.key, request.spec.payload, {}, &node.lsn, std::move(undo));
   return Result<Submitted>(Submitted{id, {lsn}, true});
 }
 

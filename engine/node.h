@@ -1,9 +1,9 @@
 // Node: one task in memory. 64 bytes, a cache line, and at the same time the wheel's node.
 //
 // Who may touch what:
-//   word                 anyone; every transition is a CAS (or a store by the one who holds kMoving)
-//   the other atomics    written under the shard lock while the word says kMoving or kFree, read by
-//                        the tick thread and by workers, which read the word before and after
+//   word                 anyone; a transition is a CAS, or a store by whoever holds kMoving
+//   the other atomics    written under the shard lock while the word says kMoving or kFree, read
+//                        by the tick thread and by workers, who read the word before and after
 //   the plain fields     under the shard lock, or by the worker whose CAS made the task kRunning
 #ifndef COUNTWHEEL_ENGINE_NODE_H_
 #define COUNTWHEEL_ENGINE_NODE_H_
@@ -24,9 +24,7 @@ struct Word {
 
   static constexpr std::uint32_t kVersionMask = (1U << 28) - 1;
 
-  static constexpr Word of(std::uint32_t generation,
-                           std::uint32_t version,
-                           State state) noexcept {
+  static constexpr Word of(std::uint32_t generation, std::uint32_t version, State state) noexcept {
     return {std::uint64_t{generation} << 32 | (version & kVersionMask) << 4 |
             static_cast<std::uint64_t>(state)};
   }
@@ -37,9 +35,7 @@ struct Word {
     return static_cast<std::uint32_t>(bits >> 4) & kVersionMask;
   }
   constexpr State state() const noexcept { return static_cast<State>(bits & 0xf); }
-  constexpr Word with(State state) const noexcept {
-    return of(generation(), version(), state);
-  }
+  constexpr Word with(State state) const noexcept { return of(generation(), version(), state); }
   // The next version, in `state`.
   constexpr Word bumped(State state) const noexcept {
     return of(generation(), version() + 1, state);
@@ -122,9 +118,15 @@ struct NodeContent {
 
 inline NodeContent content_of(const Node& node) noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  return {node.deadline_ns.load(kRelaxed), node.wall_ns.load(kRelaxed), node.lsn.load(kRelaxed),
-          node.slack_us.load(kRelaxed),    node.type.load(kRelaxed),    node.failures,
-          node.attempts.load(kRelaxed),    node.flags.load(kRelaxed),   node.crashes};
+  return {node.deadline_ns.load(kRelaxed),
+          node.wall_ns.load(kRelaxed),
+          node.lsn.load(kRelaxed),
+          node.slack_us.load(kRelaxed),
+          node.type.load(kRelaxed),
+          node.failures,
+          node.attempts.load(kRelaxed),
+          node.flags.load(kRelaxed),
+          node.crashes};
 }
 
 // REQUIRES: the word says kMoving or kFree and the shard is locked.

@@ -11,8 +11,7 @@ namespace {
 
 Status refuse(const char* option, const std::string& given, const std::string& allowed) {
   return Status(Code::kInvalidArgument,
-                std::string("EngineOptions::") + option + " is " + given +
-                    ", allowed: " + allowed);
+                std::string("EngineOptions::") + option + " is " + given + ", allowed: " + allowed);
 }
 
 }  // namespace
@@ -26,8 +25,8 @@ Status validate(const EngineOptions& options) {
   }
   if (options.os_sync_bound < std::chrono::milliseconds(1) ||
       options.os_sync_bound > std::chrono::hours(1)) {
-    return refuse("os_sync_bound", std::to_string(options.os_sync_bound.count()) + " ns",
-                  "1 ms to 1 h");
+    return refuse(
+        "os_sync_bound", std::to_string(options.os_sync_bound.count()) + " ns", "1 ms to 1 h");
   }
   if (options.workers < 1 || options.workers > 1024) {
     return refuse("workers", std::to_string(options.workers), "1 to 1024");

@@ -1,10 +1,10 @@
 // The fold of the log onto the task table.
-#include <countwheel/restore.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
+
+#include <countwheel/restore.h>
 
 #include "engine_core.h"
 
@@ -209,6 +209,47 @@ void translate(Node& node, const Instant& now) {
   node.flags.fetch_and(static_cast<std::uint8_t>(~detail::kFlagForeignSession));
 }
 
+// Counts what the log holds, gives keys back and translates deadlines of other sessions. Answers
+// the earliest deadline on each face.
+Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary* summary) {
+  Instant start = now;
+  for (std::uint32_t number = 0; number < detail::kShards; ++number) {
+    Shard& shard = core.table.shard(number);
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      Node& node = shard.nodes.at(slot);
+      const State state = node.load().state();
+      if (state != State::kScheduled && state != State::kDead) {
+        continue;
+      }
+      // Not asked before: the cleaner may have carried the type's record on, behind its tasks.
+      if (const std::uint16_t type = node.type.load();
+          core.types.count() <= type || core.types.at(type) == nullptr) {
+        const std::uint32_t index = number << detail::kSlotBits | slot;
+        return Status(Code::kCorrupt,
+                      "task " + std::to_string(TaskId::of(index, node.load().generation()).value) +
+                          " is of a type the log has not named");
+      }
+      ++shard.counts.scheduled;
+      if (state == State::kDead) {
+        ++shard.counts.dead;
+        ++summary->dead;
+        continue;
+      }
+      ++summary->live;
+      core.limits.force(node.data_bytes());
+      translate(node, now);
+      take_key(core, shard, number, slot);
+      std::int64_t& face = node.clock() == ClockKind::kWall ? start.wall_ns : start.boot_ns;
+      face = std::min(face, node.deadline_ns.load());
+      if (node.deadline_ns.load() <= now.on(node.clock())) {
+        node.flags.fetch_or(detail::kFlagOverdue);
+        ++summary->overdue;
+      }
+    }
+  }
+  return start;
+}
+
 }  // namespace
 
 Restorer::Restorer(Engine& engine)
@@ -237,52 +278,19 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
   EngineCore& core = *engine_.core_;
   RestoreSummary summary;
   summary.ops = ops_;
-  core.commit.resume(std::max(end.last_lsn, end.lsn_ceiling) + 1,
-                     end.generation_ceiling,
-                     end.epoch + 1);
+  core.commit.resume(
+      std::max(end.last_lsn, end.lsn_ceiling) + 1, end.generation_ceiling, end.epoch + 1);
   core.table.finish_restore(end.generation_ceiling);
   if (core.options.clock_policy == ClockPolicy::kFloor && end.last_seen_wall_ns != 0) {
     core.wall_floor_ns.store(end.last_seen_wall_ns);
   }
   const Instant now = core.now();
-  Instant start = now;
-  for (std::uint32_t number = 0; number < detail::kShards; ++number) {
-    Shard& shard = core.table.shard(number);
-    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
-      Node& node = shard.nodes.at(slot);
-      const State state = node.load().state();
-      if (state != State::kScheduled && state != State::kDead) {
-        continue;
-      }
-      // Not asked before: the cleaner may have carried the type's record on, behind its tasks.
-      if (const std::uint16_t type = node.type.load();
-          core.types.count() <= type || core.types.at(type) == nullptr) {
-        const std::uint32_t index = number << detail::kSlotBits | slot;
-        return Status(Code::kCorrupt,
-                      "task " + std::to_string(TaskId::of(index, node.load().generation()).value) +
-                          " is of a type the log has not named");
-      }
-      ++shard.counts.scheduled;
-      if (state == State::kDead) {
-        ++shard.counts.dead;
-        ++summary.dead;
-        continue;
-      }
-      ++summary.live;
-      core.limits.force(node.data_bytes());
-      translate(node, now);
-      take_key(core, shard, number, slot);
-      std::int64_t& face =
-          node.clock() == ClockKind::kWall ? start.wall_ns : start.boot_ns;
-      face = std::min(face, node.deadline_ns.load());
-      if (node.deadline_ns.load() <= now.on(node.clock())) {
-        node.flags.fetch_or(detail::kFlagOverdue);
-        ++summary.overdue;
-      }
-    }
+  const Result<Instant> start = count_tasks(core, now, &summary);
+  if (!start.ok()) {
+    return start.status();
   }
   // The wheels begin at the oldest deadline: what is overdue then expires in order.
-  core.ticker.begin(start);
+  core.ticker.begin(*start);
   core.begun = true;
   for (std::uint32_t number = 0; number < detail::kShards; ++number) {
     const Shard& shard = core.table.shard(number);

@@ -1,8 +1,8 @@
-#include <countwheel/retry.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include <countwheel/retry.h>
 
 namespace countwheel {
 namespace {

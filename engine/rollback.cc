@@ -8,8 +8,8 @@ namespace {
 // The deadline goes back; what has become of other tasks of its key meanwhile does not.
 void restore_content(Node& node, NodeContent before) noexcept {
   const std::uint8_t now = node.flags.load(std::memory_order_relaxed);
-  before.flags = static_cast<std::uint8_t>((before.flags & ~kFlagsOfSuccession) |
-                                           (now & kFlagsOfSuccession));
+  before.flags =
+      static_cast<std::uint8_t>((before.flags & ~kFlagsOfSuccession) | (now & kFlagsOfSuccession));
   write_content(node, before);
 }
 
@@ -106,8 +106,8 @@ bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& u
   // The set hashes a slot by its node's key: out before the bytes move, in again after.
   shard.keys.erase(slot_of(op.id.index()));
   TaskTable::drop_data(node);
-  const bool put = TaskTable::put_data(
-      node, data.substr(0, undo.key_bytes), data.substr(undo.key_bytes));
+  const bool put =
+      TaskTable::put_data(node, data.substr(0, undo.key_bytes), data.substr(undo.key_bytes));
   COUNTWHEEL_ASSERT(put);
   shard.keys.insert(slot_of(op.id.index()));
   limits_.force_bytes(node.data_bytes());

@@ -10,9 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "pending_limits.h"
 #include "mailbox.h"
 #include "op_queue.h"
+#include "pending_limits.h"
 #include "task_table.h"
 
 namespace countwheel::detail {

@@ -1,7 +1,7 @@
-#include <countwheel/stats.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <countwheel/stats.h>
 
 namespace countwheel {
 namespace {

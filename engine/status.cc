@@ -1,7 +1,7 @@
-#include <countwheel/status.h>
-
 #include <cstdio>
 #include <cstdlib>
+
+#include <countwheel/status.h>
 
 namespace countwheel {
 namespace detail {
@@ -15,33 +15,60 @@ void assert_failed(const char* condition, const char* file, int line) noexcept {
 
 std::string_view to_string(Code code) noexcept {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kCancelled: return "cancelled";
-    case Code::kTooLate: return "too_late";
-    case Code::kChanged: return "changed";
-    case Code::kExists: return "exists";
-    case Code::kDuplicate: return "duplicate";
-    case Code::kNotFound: return "not_found";
-    case Code::kStaleLease: return "stale_lease";
-    case Code::kRecovering: return "recovering";
-    case Code::kInvalidArgument: return "invalid_argument";
-    case Code::kOutOfRange: return "out_of_range";
-    case Code::kSuspiciousUnit: return "suspicious_unit";
-    case Code::kTooLarge: return "too_large";
-    case Code::kOverloaded: return "overloaded";
-    case Code::kStopped: return "stopped";
-    case Code::kForked: return "forked";
-    case Code::kTimedOut: return "timed_out";
-    case Code::kNoSpace: return "no_space";
-    case Code::kJournalFailed: return "journal_failed";
-    case Code::kLocked: return "locked";
-    case Code::kReadOnly: return "read_only";
-    case Code::kNotADirectory: return "not_a_directory";
-    case Code::kPermission: return "permission";
-    case Code::kInsecureDir: return "insecure_dir";
-    case Code::kResource: return "resource";
-    case Code::kCorrupt: return "corrupt";
-    case Code::kVersion: return "version";
+    case Code::kOk:
+      return "ok";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kTooLate:
+      return "too_late";
+    case Code::kChanged:
+      return "changed";
+    case Code::kExists:
+      return "exists";
+    case Code::kDuplicate:
+      return "duplicate";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kStaleLease:
+      return "stale_lease";
+    case Code::kRecovering:
+      return "recovering";
+    case Code::kInvalidArgument:
+      return "invalid_argument";
+    case Code::kOutOfRange:
+      return "out_of_range";
+    case Code::kSuspiciousUnit:
+      return "suspicious_unit";
+    case Code::kTooLarge:
+      return "too_large";
+    case Code::kOverloaded:
+      return "overloaded";
+    case Code::kStopped:
+      return "stopped";
+    case Code::kForked:
+      return "forked";
+    case Code::kTimedOut:
+      return "timed_out";
+    case Code::kNoSpace:
+      return "no_space";
+    case Code::kJournalFailed:
+      return "journal_failed";
+    case Code::kLocked:
+      return "locked";
+    case Code::kReadOnly:
+      return "read_only";
+    case Code::kNotADirectory:
+      return "not_a_directory";
+    case Code::kPermission:
+      return "permission";
+    case Code::kInsecureDir:
+      return "insecure_dir";
+    case Code::kResource:
+      return "resource";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kVersion:
+      return "version";
   }
   return "unknown";
 }

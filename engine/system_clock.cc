@@ -1,15 +1,14 @@
+#include <algorithm>
+#include <cstdio>
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
+#include <string>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <string>
 
 #include <countwheel/clock.h>
 
@@ -127,9 +126,7 @@ std::int64_t read_boot_offset() {
 std::uint64_t Session::hash() const noexcept {
   // FNV-1a, 64 bits; spelled out because the value is persistent.
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  const auto mix = [&hash](std::uint8_t byte) {
-    hash = (hash ^ byte) * 0x100000001b3ULL;
-  };
+  const auto mix = [&hash](std::uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3ULL; };
   for (const char c : boot_id) {
     mix(static_cast<std::uint8_t>(c));
   }

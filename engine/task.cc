@@ -1,46 +1,61 @@
-#include <countwheel/task.h>
-
 #include <countwheel/journal.h>
 #include <countwheel/stats.h>
+#include <countwheel/task.h>
 
 namespace countwheel {
 
 std::string_view to_string(Durability durability) noexcept {
   switch (durability) {
-    case Durability::kMemory: return "memory";
-    case Durability::kOs: return "os";
-    case Durability::kDisk: return "disk";
+    case Durability::kMemory:
+      return "memory";
+    case Durability::kOs:
+      return "os";
+    case Durability::kDisk:
+      return "disk";
   }
   return "unknown";
 }
 
 std::string_view to_string(State state) noexcept {
   switch (state) {
-    case State::kFree: return "free";
-    case State::kMoving: return "moving";
-    case State::kScheduled: return "scheduled";
-    case State::kRunning: return "running";
-    case State::kCancelled: return "cancelled";
-    case State::kDone: return "done";
-    case State::kDead: return "dead";
+    case State::kFree:
+      return "free";
+    case State::kMoving:
+      return "moving";
+    case State::kScheduled:
+      return "scheduled";
+    case State::kRunning:
+      return "running";
+    case State::kCancelled:
+      return "cancelled";
+    case State::kDone:
+      return "done";
+    case State::kDead:
+      return "dead";
   }
   return "unknown";
 }
 
 std::string_view to_string(DeadReason reason) noexcept {
   switch (reason) {
-    case DeadReason::kNone: return "none";
-    case DeadReason::kAttempts: return "attempts";
-    case DeadReason::kCrash: return "crash";
+    case DeadReason::kNone:
+      return "none";
+    case DeadReason::kAttempts:
+      return "attempts";
+    case DeadReason::kCrash:
+      return "crash";
   }
   return "unknown";
 }
 
 std::string_view to_string(Health health) noexcept {
   switch (health) {
-    case Health::kOk: return "ok";
-    case Health::kDegraded: return "degraded";
-    case Health::kFailed: return "failed";
+    case Health::kOk:
+      return "ok";
+    case Health::kDegraded:
+      return "degraded";
+    case Health::kFailed:
+      return "failed";
   }
   return "unknown";
 }

@@ -1,11 +1,10 @@
 #include "task_table.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <sys/mman.h>
 
 #include <countwheel/assert.h>
 
@@ -75,8 +74,7 @@ std::uint32_t TaskTable::shard_of_key(std::string_view key) noexcept {
 
 std::uint32_t TaskTable::shard_of_thread() noexcept {
   static std::atomic<std::uint32_t> next{0};
-  thread_local const std::uint32_t mine =
-      next.fetch_add(1, std::memory_order_relaxed) % kShards;
+  thread_local const std::uint32_t mine = next.fetch_add(1, std::memory_order_relaxed) % kShards;
   return mine;
 }
 
@@ -108,8 +106,7 @@ std::optional<TaskId> TaskTable::allocate(std::uint32_t number) noexcept {
   std::uint32_t slot = shard.free_head;
   if (slot != Shard::kNoSlot) {
     Node& node = shard.nodes.at(slot);
-    shard.free_head =
-        static_cast<std::uint32_t>(node.deadline_ns.load(std::memory_order_relaxed));
+    shard.free_head = static_cast<std::uint32_t>(node.deadline_ns.load(std::memory_order_relaxed));
     if (shard.free_head == Shard::kNoSlot) {
       shard.free_tail = Shard::kNoSlot;
     } else {
@@ -215,8 +212,7 @@ void TaskTable::finish_restore(std::uint32_t generation_floor) noexcept {
   }
 }
 
-std::optional<TaskTable::Scheduled> TaskTable::read_scheduled(
-    std::uint32_t index) const noexcept {
+std::optional<TaskTable::Scheduled> TaskTable::read_scheduled(std::uint32_t index) const noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const Node& node = this->node(index);
   const Word word = node.load();

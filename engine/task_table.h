@@ -108,7 +108,7 @@ struct alignas(64) Shard {
   std::uint32_t free_tail = kNoSlot;
   std::uint32_t retired = 0;
   boost::unordered_flat_set<std::uint32_t, KeyHash, KeyEqual> keys;
-  std::unordered_map<std::uint64_t, std::string> errors;  // id -> last error
+  std::unordered_map<std::uint64_t, std::string> errors;        // id -> last error
   std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
   ShardCounts counts;
 
@@ -138,8 +138,9 @@ class TaskTable {
   // The live or dead node of this id, or null.
   Node* find(Shard& shard, TaskId id) const noexcept;
   // The index of the live task that holds the key.
-  std::optional<std::uint32_t> find_key(Shard& shard, std::uint32_t number, std::string_view key)
-      const noexcept;
+  std::optional<std::uint32_t> find_key(Shard& shard,
+                                        std::uint32_t number,
+                                        std::string_view key) const noexcept;
 
   // A free slot with its next generation, in state kFree. Nothing when the shard is full, memory is
   // lacking, or a log has used up the generations.

@@ -35,7 +35,7 @@ struct TaskType {
   std::atomic<std::uint32_t> slack_us;  // the policy's, or the engine's
   std::atomic<bool> ready{false};  // release in on(), acquire in the tick thread and in workers
 
-  DueRing ring;  // opened by on()
+  DueRing ring;                                // opened by on()
   std::atomic<std::uint32_t> quick_claims{0};  // of workers, in a row
   // The tick thread's: what the ring has no room for, or what no handler knows yet (parked).
   std::deque<DueEntry> overflow;

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/bind_allocator.hpp>
 
 #include <countwheel/executor.h>
 
@@ -84,9 +84,9 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override { pool_.join(); }
 
   void post(Work work) noexcept override {
-    boost::asio::post(pool_,
-                      boost::asio::bind_allocator(CachedAllocator<char>(&cache_),
-                                                  [work] { work.run(work.argument); }));
+    boost::asio::post(pool_, boost::asio::bind_allocator(CachedAllocator<char>(&cache_), [work] {
+                        work.run(work.argument);
+                      }));
   }
 
   std::size_t concurrency() const noexcept override { return threads_; }

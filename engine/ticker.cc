@@ -1,8 +1,7 @@
 #include "ticker.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
+#include <sys/prctl.h>
 
 #include <countwheel/assert.h>
 
@@ -87,8 +86,7 @@ Instant Ticker::read_clock() {
     ++counters_.clock_backsteps;
     now.boot_ns = last_.boot_ns;
   }
-  const std::int64_t moved =
-      (now.wall_ns - now.boot_ns) - (last_.wall_ns - last_.boot_ns);
+  const std::int64_t moved = (now.wall_ns - now.boot_ns) - (last_.wall_ns - last_.boot_ns);
   counters_.clock_steps_forward += moved > kStepNs ? 1 : 0;
   // Behind its floor the wall stands still (ClockPolicy::kFloor): that is no step.
   counters_.clock_steps_back += moved < -kStepNs && now.wall_ns != last_.wall_ns ? 1 : 0;
@@ -198,8 +196,7 @@ Instant Ticker::next_wake() {
   const std::lock_guard lock(step_mutex_);
   Instant wake{kNever, kNever};
   for (Side& side : sides_) {
-    std::int64_t& face =
-        side.home.clock == ClockKind::kWall ? wake.wall_ns : wake.boot_ns;
+    std::int64_t& face = side.home.clock == ClockKind::kWall ? wake.wall_ns : wake.boot_ns;
     if (!side.empty()) {
       face = std::numeric_limits<std::int64_t>::min();
     } else if (side.wheel) {

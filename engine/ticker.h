@@ -133,7 +133,7 @@ class Ticker {
   std::array<Side, 2> sides_;  // by ClockKind
   std::vector<MailItem> mail_;
   std::vector<Due> out_;
-  Instant last_;        // never goes back on the boot face
+  Instant last_;  // never goes back on the boot face
   bool has_last_ = false;
   std::int64_t planned_boot_ns_ = kNever;  // when the sleep should have ended
   std::int64_t planned_wall_ns_ = kNever;

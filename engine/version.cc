@@ -2,6 +2,8 @@
 
 namespace countwheel {
 
-std::string_view version() noexcept { return COUNTWHEEL_VERSION; }
+std::string_view version() noexcept {
+  return COUNTWHEEL_VERSION;
+}
 
 }  // namespace countwheel

@@ -236,7 +236,9 @@ void add_log(CLI::App& app, int* exit_code) {
   dump->add_option("DIR", arguments->directory, "The data directory.")->required();
   dump->add_flag("--json", arguments->json, "Print one JSON object a line.");
   dump->add_option("--from", arguments->from_lsn, "Start at this LSN.")->type_name("LSN");
-  dump->add_option("--limit", arguments->limit, "Stop after this many operations.")->type_name("N");
+  dump->add_option("--limit", arguments->limit, "Stop after this many operations.")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
   dump->add_option_function<std::string>(
           "--id",
           [arguments](const std::string& text) { arguments->id = parse_id(text); },

@@ -56,11 +56,11 @@ Status loss(const DataDir& directory,
   return Status(Code::kCorrupt, std::move(text));
 }
 
-// Opens the log without changing it and reads it to its end.
-Status check_whole_log(const DataDir& directory,
-                       const WalOptions& options,
-                       const Fence& fence,
-                       const WalScan& scan) {
+// Opens the log without changing it and looks at its end; at all of it if a file is not perfect.
+Status check_unopened_log(const DataDir& directory,
+                          const WalOptions& options,
+                          const Fence& fence,
+                          const WalScan& scan) {
   Result<std::unique_ptr<Store>> store = Store::open_read_only(directory.path(), options);
   if (!store.ok()) {
     const bool no_log = store.code() == Code::kNotADirectory;
@@ -73,7 +73,7 @@ Status check_whole_log(const DataDir& directory,
   if (Status status = check_end(directory, fence, scan, *newest); !status.ok()) {
     return status;
   }
-  if (!newest->has_value()) {
+  if (!newest->has_value() || scan.clean()) {
     return {};
   }
   return read_blobs(**store, directory.path(), **newest, [](const BlobHeader&, std::string_view) {
@@ -113,7 +113,7 @@ Status check_before_open(const DataDir& directory,
   if (scan->clean() && scan->last_sequence > 0 && scan->last_sequence >= told.sequence) {
     return {};
   }
-  return check_whole_log(directory, options, fence, *scan);
+  return check_unopened_log(directory, options, fence, *scan);
 }
 
 }  // namespace countwheel::wal

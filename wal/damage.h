@@ -18,7 +18,7 @@ namespace countwheel::wal {
 
 // Looks at everything without changing anything, because opening the database for writing destroys
 // what a rescue would need. Ok for a directory without a log. Usually only the log files are read;
-// when they are not perfect, the whole log is.
+// when they are not perfect, or do not reach as far as the fence, the log is opened read only.
 Status check_before_open(const DataDir& directory,
                          const WalOptions& options,
                          const Fence& fence,

@@ -43,10 +43,10 @@ TEST(WheelCascade, AMillionInOneHourMove64ATick) {
 }
 
 TEST(WheelCascade, TwoFullHoursShareOneBudget) {
-  // While the first million moves from seconds to ticks, the second moves from hours to seconds.
+  // While the first half moves from seconds to ticks, the second moves from hours to seconds.
   TimingWheel wheel({}, 0);
   std::mt19937_64 random(2);
-  for (std::uint64_t i = 0; i < 2 * kMillion; ++i) {
+  for (std::uint64_t i = 0; i < kMillion; ++i) {
     wheel.schedule(
         3 * kHour + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * kHour)), i);
   }
@@ -54,7 +54,7 @@ TEST(WheelCascade, TwoFullHoursShareOneBudget) {
   for (std::int64_t now_ns = 0; now_ns <= 5 * kHour; now_ns += kTick) {
     expired += wheel.advance(now_ns, [](std::span<const TimingWheel::Expired>) {}).handed_over;
   }
-  EXPECT_EQ(expired, 2 * kMillion);
+  EXPECT_EQ(expired, kMillion);
   EXPECT_LE(wheel.counters().moved_in_advance_max, 64U);
   EXPECT_EQ(wheel.counters().cascade_forced, 0U);
 }

@@ -71,7 +71,10 @@ class HostEngine {
 
   // Registers the noting handler and starts.
   void run(TypePolicy policy = {}) {
-    ASSERT_TRUE(engine->on("test", [this](Delivery d) { note(std::move(d)); }, policy).ok());
+    ASSERT_TRUE(engine
+                    ->on(
+                        "test", [this](Delivery d) { note(std::move(d)); }, policy)
+                    .ok());
     ASSERT_TRUE(engine->start().ok());
   }
 
@@ -103,8 +106,8 @@ class HostEngine {
   }
 
   TaskId schedule(Deadline deadline, std::string_view key = {}, std::string_view payload = {}) {
-    const Result<TaskId> id = engine->schedule(
-        {.type = "test", .deadline = deadline, .key = key, .payload = payload});
+    const Result<TaskId> id =
+        engine->schedule({.type = "test", .deadline = deadline, .key = key, .payload = payload});
     EXPECT_TRUE(id.ok()) << id.status().text();
     return id.ok() ? *id : TaskId{};
   }

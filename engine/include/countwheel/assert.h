@@ -13,11 +13,11 @@ namespace countwheel::detail {
 
 }  // namespace countwheel::detail
 
-#define COUNTWHEEL_ASSERT(condition)                                              \
-  do {                                                                            \
-    if (!(condition)) [[unlikely]] {                                              \
-      ::countwheel::detail::assert_failed(#condition, __FILE__, __LINE__);        \
-    }                                                                             \
+#define COUNTWHEEL_ASSERT(condition)                                       \
+  do {                                                                     \
+    if (!(condition)) [[unlikely]] {                                       \
+      ::countwheel::detail::assert_failed(#condition, __FILE__, __LINE__); \
+    }                                                                      \
   } while (false)
 
 #endif  // COUNTWHEEL_ASSERT_H_

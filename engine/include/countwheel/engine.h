@@ -1,12 +1,13 @@
 // Engine: schedule, cancel and reschedule durable tasks; their handlers run when they are due.
 //
-//   auto engine = countwheel::Engine::create({});          // in memory; countwheel::open() for a log
+//   auto engine = countwheel::Engine::create({});        // in memory; countwheel::open() for a log
 //   (*engine)->on("greet", [](countwheel::Delivery d) { puts("hello"); d.done(); });
 //   (*engine)->start();
 //   auto id = (*engine)->schedule({.type = "greet", .deadline = countwheel::after(10ms)});
 //
 // Promises: never early on the clock of the deadline; never lost once acknowledged; a cancel that
-// answered `cancelled` is never followed by a start. Delivery is at-least-once (docs/durability.md).
+// answered `cancelled` is never followed by a start. Delivery is at-least-once
+// (docs/durability.md).
 //
 // Every mutation has two forms. submit...() returns at once with the LSN of its record; the plain
 // form returns when that record has the durability asked for. An outcome other than ok is final
@@ -14,7 +15,8 @@
 // outcome unknown.
 //
 // Thread contract: safe for concurrent use, from handlers too, but for the calls marked "before
-// start()". A handler may call anything but stop() and the destructor.
+// start()". A handler may call anything but stop() and the destructor. In a fork of the process
+// every call answers `forked`, and the destructor leaves everything to the parent.
 #ifndef COUNTWHEEL_ENGINE_H_
 #define COUNTWHEEL_ENGINE_H_
 
@@ -49,7 +51,7 @@ struct EngineParts {
 // The answer of submit().
 struct Submitted {
   TaskId id;
-  Lsn lsn;                // of the record; acknowledge when durable_lsn() has reached it
+  Lsn lsn;                // of the record; acknowledge when wait_durable() says ok
   bool replaced = false;  // KeyPolicy::kReplace moved a live task
 };
 
@@ -85,6 +87,7 @@ class Engine {
   Status on(std::string_view type, Handler handler, TypePolicy policy = {});
 
   // Starts the threads (Drive::kThreads) and lets tasks fall due. Scheduling is allowed before.
+  // `resource` when a thread cannot be started; it may be called again then.
   Status start();
 
   // No handler starts any more; waits up to `drain` for those that run, writes a clean-stop mark
@@ -125,7 +128,8 @@ class Engine {
 
   // -- Durability --
 
-  // The highest LSN up to which everything has reached `durability`.
+  // The highest LSN up to which everything has reached `durability` or was rolled back: which of
+  // both, wait_durable() says without waiting.
   Lsn durable_lsn(Durability durability = Durability::kDisk) const noexcept;
   // ok when durable_lsn(durability) >= lsn; the failure of the operation at `lsn` when it was
   // rolled back; `timed_out` leaves the outcome unknown.
@@ -138,9 +142,11 @@ class Engine {
   // -- Drive::kHost --
 
   // One step: commits, advances the wheels to the clock's now, and hands over up to `limit` due
-  // tasks in (deadline, LSN) order. Returns how many were handed over.
+  // tasks in (deadline, LSN) order. Returns how many were handed over. By one thread at a time.
   std::size_t poll(std::size_t limit = static_cast<std::size_t>(-1));
-  // When poll() should be called next, on each face; kNever when nothing is pending.
+  // When poll() should be called next, on each face: now while something is on its way to the
+  // wheels, kNever when nothing is pending. With a log and `os` also within os_sync_bound of the
+  // last call, since nobody else syncs.
   Instant next_wake() const;
 
   // -- Insight --

@@ -48,9 +48,10 @@ class Delivery {
   Delivery& operator=(const Delivery&) = delete;
   ~Delivery();  // without an answer: fail("dropped")
 
+  // -- Until the answer: neither these calls nor what they returned may be used after it --
+
   TaskId id() const noexcept;
   std::string_view type() const noexcept;
-  // Valid until the answer.
   std::string_view key() const noexcept;
   std::string_view payload() const noexcept;
   // On the wall clock; for `after` tasks as computed when they were scheduled.
@@ -66,6 +67,8 @@ class Delivery {
   std::uint64_t sequence() const noexcept;
   // Somebody called cancel() while this attempt ran: there will be no retry.
   bool cancel_requested() const noexcept;
+
+  // -- The answer --
 
   // The task is finished. Durable soon, not on return: a crash before that delivers it again.
   // `stale_lease` when this attempt is no longer the current one, or has been answered.

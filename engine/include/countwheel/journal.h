@@ -22,14 +22,14 @@ namespace countwheel {
 
 // What an operation does. The values are persistent: do not change existing ones.
 enum class OpKind : std::uint8_t {
-  kNone = 0,        // Elided: a schedule and its cancel that met in one batch.
-  kSchedule = 1,    // The whole task, new, replaced in place or carried on by the cleaner.
+  kNone = 0,      // Elided: a schedule and its cancel that met in one batch.
+  kSchedule = 1,  // The whole task, new, replaced in place or carried on by the cleaner.
   kCancel = 2,
   kReschedule = 3,  // New deadline.
   kDone = 4,
-  kRetry = 5,       // A failed attempt: new deadline and counters, with the error's text.
-  kDead = 6,        // The move to the dead letters, with reason and text.
-  kType = 7,        // Gives a task type its number; the name is the payload.
+  kRetry = 5,  // A failed attempt: new deadline and counters, with the error's text.
+  kDead = 6,   // The move to the dead letters, with reason and text.
+  kType = 7,   // Gives a task type its number; the name is the payload.
   // 8 to 15 are reserved: groups, touch, recurrence, deduplication, application writes.
 };
 
@@ -44,9 +44,9 @@ struct Op {
   Durability durability = Durability::kDisk;
   bool dead = false;  // kSchedule by the cleaner: the task is a dead letter
   std::uint32_t slack_us = 0;
-  TaskId id;                           // kType: the number
-  std::int64_t wall_deadline_ns = 0;   // kSchedule, kReschedule, kRetry
-  std::int64_t boot_deadline_ns = 0;   // the same of ClockKind::kBoot
+  TaskId id;                          // kType: the number
+  std::int64_t wall_deadline_ns = 0;  // kSchedule, kReschedule, kRetry
+  std::int64_t boot_deadline_ns = 0;  // the same of ClockKind::kBoot
   std::uint64_t lsn = 0;
   // kSchedule: the LSN that orders the task among equal deadlines; its own but for the cleaner.
   // Others: the LSN of the task's latest (re)schedule, which this operation follows.
@@ -68,26 +68,24 @@ struct Op {
 
   std::string_view key() const noexcept { return {data, key_bytes}; }
   std::string_view payload() const noexcept { return {data + key_bytes, payload_bytes}; }
-  std::string_view text() const noexcept {
-    return {data + key_bytes + payload_bytes, text_bytes};
-  }
+  std::string_view text() const noexcept { return {data + key_bytes + payload_bytes, text_bytes}; }
 };
 
 // A group commit: every operation between the LSNs, less the elided ones, in LSN order.
 struct Batch {
-  std::span<const Op> ops;           // kNone entries are skipped
-  std::uint32_t op_count = 0;        // without the kNone ones; 0 is a watermark alone
-  std::uint64_t first_lsn = 0;       // of the batch, elided operations included
-  std::uint64_t last_lsn = 0;        // a watermark alone: the last LSN written before
+  std::span<const Op> ops;               // kNone entries are skipped
+  std::uint32_t op_count = 0;            // without the kNone ones; 0 is a watermark alone
+  std::uint64_t first_lsn = 0;           // of the batch, elided operations included
+  std::uint64_t last_lsn = 0;            // a watermark alone: the last LSN written before
   std::uint64_t lsn_ceiling = 0;         // no LSN above it has been handed out
   std::uint32_t generation_ceiling = 0;  // no generation above it has been handed out
-  std::uint64_t epoch = 0;           // of this start of the engine
-  std::uint64_t session_hash = 0;    // boot deadlines in this batch belong to this session
-  std::int64_t wall_ns = 0;          // last seen wall time
+  std::uint64_t epoch = 0;               // of this start of the engine
+  std::uint64_t session_hash = 0;        // boot deadlines in this batch belong to this session
+  std::int64_t wall_ns = 0;              // last seen wall time
   // Blobs below this journal sequence hold nothing alive once this batch is durable; 0 is no news.
   std::uint64_t low_water = 0;
-  bool clean_stop = false;           // nothing follows until the next start
-  bool sync = false;                 // append() returns after fsync
+  bool clean_stop = false;  // nothing follows until the next start
+  bool sync = false;        // append() returns after fsync
 };
 
 // One running delivery. Kept where it survives kill -9, written by one store without a system call.
@@ -99,17 +97,17 @@ struct AttemptCell {
 
 // What the oldest part of the log names, for the cleaner.
 struct CleanRequest {
-  std::uint64_t low_water = 0;         // everything below is dead once the named are carried on
-  std::vector<TaskId> ids;             // that have a kSchedule there
-  std::vector<std::uint16_t> types;    // that have a kType there
+  std::uint64_t low_water = 0;       // everything below is dead once the named are carried on
+  std::vector<TaskId> ids;           // that have a kSchedule there
+  std::vector<std::uint16_t> types;  // that have a kType there
 };
 
 struct JournalStats {
-  std::uint64_t blobs = 0;          // written since open
-  std::uint64_t bytes = 0;          // written since open
-  std::uint64_t syncs = 0;          // fsynced appends since open
-  std::uint64_t log_bytes = 0;      // the log now, from its low-water mark on
-  std::uint64_t disk_bytes = 0;     // files now
+  std::uint64_t blobs = 0;       // written since open
+  std::uint64_t bytes = 0;       // written since open
+  std::uint64_t syncs = 0;       // fsynced appends since open
+  std::uint64_t log_bytes = 0;   // the log now, from its low-water mark on
+  std::uint64_t disk_bytes = 0;  // files now
 };
 
 // Thread contract: append(), next_to_clean() and recover() are called by one thread at a time, the

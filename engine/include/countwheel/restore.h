@@ -1,8 +1,8 @@
 // Restorer: fills an engine from a log before it starts.
 //
 // The fold of the log onto the task table: recovery reads and checks the bytes, this decides what
-// each operation means. Pure with regard to time and disk; the same operations always give the
-// same table, and applying a log twice changes nothing (SEMANTICS 8, I13).
+// each operation means. The same operations always give the same table; an operation applied twice
+// in a row, and a log recovered twice, change nothing (SEMANTICS 8, I13).
 #ifndef COUNTWHEEL_RESTORE_H_
 #define COUNTWHEEL_RESTORE_H_
 
@@ -20,14 +20,14 @@ struct LogEnd {
   std::uint64_t last_lsn = 0;
   std::uint64_t lsn_ceiling = 0;
   std::uint32_t generation_ceiling = 0;
-  std::uint64_t epoch = 0;           // of the start that wrote last
+  std::uint64_t epoch = 0;  // of the start that wrote last
   std::int64_t last_seen_wall_ns = 0;
   bool clean_stop = false;
 };
 
 // What the fold found.
 struct RestoreSummary {
-  std::uint64_t live = 0;         // scheduled tasks, dead letters apart
+  std::uint64_t live = 0;  // scheduled tasks, dead letters apart
   std::uint64_t dead = 0;
   std::uint64_t overdue = 0;
   std::uint64_t redelivered = 0;  // were running when the process ended
@@ -37,8 +37,7 @@ struct RestoreSummary {
 
 class Restorer {
  public:
-  // REQUIRES: `engine` has not started. `clock_floor`: engine time is never behind the last wall
-  // time the log has seen (ClockPolicy::kFloor).
+  // REQUIRES: `engine` has not started. Until finish() its calls answer `recovering`.
   explicit Restorer(Engine& engine);
 
   // Applies one operation, in log order. `session_hash` is that of its batch. `corrupt` or

@@ -42,22 +42,22 @@ struct Stats {
   std::uint64_t scheduled = 0;
   std::uint64_t done = 0;
   std::uint64_t cancelled = 0;
-  std::uint64_t dead = 0;      // dead letters held
-  std::uint64_t replaced = 0;  // upserts of a live task
-  std::uint64_t pending = 0;   // scheduled, queued, running or waiting to be tried again
-  std::uint64_t running = 0;   // of pending
+  std::uint64_t dead = 0;           // dead letters held
+  std::uint64_t replaced = 0;       // upserts of a live task
+  std::uint64_t pending = 0;        // scheduled, queued, running or waiting to be tried again
+  std::uint64_t running = 0;        // of pending
   std::uint64_t pending_bytes = 0;  // keys and payloads
   std::uint64_t refused = 0;        // calls refused by a limit
 
   // The hand-over.
-  std::uint64_t backlog = 0;  // handed over and not started
+  std::uint64_t backlog = 0;           // handed over and not started
   std::int64_t oldest_overdue_ns = 0;  // lateness of the first of the backlog
-  std::uint64_t parked = 0;   // due, of a type no handler knows
+  std::uint64_t parked = 0;            // due, of a type no handler knows
   std::uint64_t handed_over = 0;
   std::uint64_t started = 0;
   std::uint64_t failed_attempts = 0;
-  std::uint64_t crashes = 0;      // attempts that ended with their process
-  std::uint64_t skipped = 0;      // handed over, but cancelled or moved before the start
+  std::uint64_t crashes = 0;         // attempts that ended with their process
+  std::uint64_t skipped = 0;         // handed over, but cancelled or moved before the start
   std::int64_t lateness_ns_max = 0;  // at hand-over
   Histogram lateness_ns;             // at hand-over
 
@@ -82,8 +82,8 @@ struct Stats {
   std::uint64_t reappended = 0;   // by the cleaner
   std::uint64_t rolled_back = 0;
   std::uint64_t commit_wakes = 0;
-  Histogram batch_ops;            // operations a batch
-  Histogram sync_ns;              // duration of synced appends
+  Histogram batch_ops;  // operations a batch
+  Histogram sync_ns;    // duration of synced appends
   JournalStats journal;
 
   Health health = Health::kOk;

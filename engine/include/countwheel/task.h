@@ -60,8 +60,9 @@ enum class ClockKind : std::uint8_t {
 
 // What a schedule does when a live task has its key.
 enum class KeyPolicy : std::uint8_t {
-  kReject = 0,   // Answers `exists` with the id of the live task, which is unchanged.
-  kReplace = 1,  // Moves the live task in place: same id, new deadline, payload and counters.
+  kReject = 0,  // Answers `exists` with the id of the live task, which is unchanged.
+  // Moves the live task in place: same id, new deadline and payload, no failures; attempts go on.
+  kReplace = 1,
 };
 
 // The states of a task and who moves it (docs/architecture.md draws them):
@@ -140,8 +141,7 @@ constexpr std::optional<std::int64_t> to_ns(std::chrono::duration<Rep, Period> d
 template <class Duration>
 constexpr Deadline at(std::chrono::time_point<std::chrono::system_clock, Duration> time) noexcept {
   const std::optional<std::int64_t> ns = detail::to_ns(time.time_since_epoch());
-  return ns ? Deadline(Deadline::Kind::kWall, *ns)
-            : Deadline(Deadline::Kind::kNotRepresentable, 0);
+  return ns ? Deadline(Deadline::Kind::kWall, *ns) : Deadline(Deadline::Kind::kNotRepresentable, 0);
 }
 
 // Due when `delay` has passed, suspend included. Zero or negative: due now.
@@ -166,7 +166,7 @@ struct TaskSpec {
   std::string_view key = {};      // up to 1,024 bytes; empty is no key
   std::string_view payload = {};  // up to 1 MiB (EngineOptions::max_payload_bytes)
   KeyPolicy key_policy = KeyPolicy::kReject;
-  std::optional<Durability> durability = {};             // EngineOptions::durability if not given
+  std::optional<Durability> durability = {};           // EngineOptions::durability if not given
   std::optional<std::chrono::nanoseconds> slack = {};  // TypePolicy's if not given
 };
 
@@ -178,10 +178,10 @@ struct TaskInfo {
   std::string type;
   std::string key;
   std::string payload;
-  WallTime deadline;                 // on the wall clock, for `after` tasks as computed at the call
+  WallTime deadline;  // on the wall clock, for `after` tasks as computed at the call
   std::int64_t boot_deadline_ns = 0;  // of `after` tasks, in this session
-  Lsn order_lsn;                     // orders equal deadlines
-  std::uint32_t attempts = 0;        // starts so far
+  Lsn order_lsn;                      // orders equal deadlines
+  std::uint32_t attempts = 0;         // starts so far
   std::uint32_t failures = 0;
   std::uint32_t crashes = 0;
   std::string last_error;

@@ -153,7 +153,7 @@ class Log {
   // The counts are of the last read().
   virtual const LogFacts& facts() const = 0;
 
-  // Where running deliveries were marked when the log was last written. Empty if read only.
+  // Where running deliveries were marked when the log was last written. Read only: a copy.
   virtual std::span<AttemptCell> attempt_cells() noexcept = 0;
 
   // The journal that writes on behind the end. The log is spent.
