@@ -58,7 +58,10 @@ class RandomHistory {
   void do_something() {
     const std::string key = "k" + std::to_string(random_() % 20);
     const Deadline deadline = after(1ms * (random_() % 5000));
-    TaskSpec spec{.type = "test", .deadline = deadline, .key = random_() % 4 == 0 ? "" : key};
+    TaskSpec spec{.type = "test", .deadline = deadline, .key = key};
+    if (random_() % 4 == 0) {
+      spec.key = {};
+    }
     switch (random_() % 8) {
       case 0:
       case 1:

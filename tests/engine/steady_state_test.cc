@@ -33,7 +33,7 @@ bool in_tick_thread() {
   return known == 1;
 }
 
-void count_allocation() {
+[[maybe_unused]] void count_allocation() {
   ++all_allocations;
   tick_allocations += in_tick_thread() ? 1 : 0;
 }

@@ -19,10 +19,14 @@ TEST(Text, PrintableBytesStayAndOthersAreEscaped) {
 
 TEST(Text, LongTextIsCutAtTheLimit) {
   EXPECT_EQ(escaped(std::string(64, 'k')), std::string(64, 'k'));
-  EXPECT_EQ(escaped(std::string(65, 'k')), std::string(61, 'k') + "...");
+  std::string shortened(61, 'k');
+  shortened.append(3, '.');
+  EXPECT_EQ(escaped(std::string(65, 'k')), shortened);
   for (std::size_t length = 0; length < 80; ++length) {
     EXPECT_LE(escaped(std::string(length, '\n')).size(), 64U);
-    EXPECT_LE(escaped(std::string(length, 'x') + "\n\n\n").size(), 64U);
+    std::string text(length, 'x');
+    text.append(3, '\n');
+    EXPECT_LE(escaped(text).size(), 64U);
   }
   // No escape is cut in half.
   EXPECT_EQ(escaped(std::string(20, '\n'), 16), "\\x0a\\x0a\\x0a...");
