@@ -102,6 +102,21 @@ TEST(Ledger, ACancelThatCameTooLateLeavesItToTheHandler) {
   EXPECT_TRUE(ledger.cancel_answered(0));
 }
 
+TEST(Ledger, ACancelThatMetARunningHandlerKeepsItFromBeingDeliveredAgain) {
+  Ledger ledger(1, Durability::kDisk);
+  read(ledger, StampKind::kScheduleBegin, 0);
+  read(ledger, StampKind::kScheduleReturn, 0);
+  read(ledger, StampKind::kStart, 0);
+  read(ledger, StampKind::kCancelBegin, 0);
+  expect_pending(ledger, 0, 1);
+  read(ledger, StampKind::kCancelReturn, 0, kTooLateCode);
+  expect_pending(ledger, 0, 1);
+  EXPECT_FALSE(ledger.all_settled());
+  ledger.end_life();
+  expect_pending(ledger, 0, 1);
+  EXPECT_TRUE(ledger.all_settled());
+}
+
 TEST(Ledger, ACancelThatFoundNothingIsTheEnd) {
   Ledger ledger(1, Durability::kDisk);
   read(ledger, StampKind::kScheduleBegin, 0);

@@ -68,7 +68,9 @@ void Ledger::end_life() {
   running_count_ = 0;
   answered_lsns_.clear();
   for (Order& order : orders_) {
-    if (order.run == Run::kEnded) {
+    // A running task whose cancel came too late is not delivered again either.
+    if (order.run == Run::kEnded ||
+        (order.run == Run::kRunning && order.cancel == Cancel::kTooLate)) {
       order.run = Run::kEndedEarlier;
     }
   }
@@ -91,7 +93,8 @@ Ledger::Fate Ledger::fate(const Order& order, std::uint64_t written_lsn) const n
     return safe ? Fate::kGone : Fate::kUncertain;
   }
   if (order.run == Run::kRunning) {
-    return safe ? Fate::kLive : Fate::kUncertain;
+    // A cancel that meets it running keeps it from being delivered again.
+    return safe && order.cancel == Cancel::kNone ? Fate::kLive : Fate::kUncertain;
   }
   if (order.run == Run::kEnded || order.run == Run::kEndedEarlier) {
     return Fate::kUncertain;  // Its completion may or may not be written.

@@ -23,8 +23,10 @@ namespace {
 
 constexpr std::string_view kType = "order.expire";
 
-// How long a handler takes when a kill is near.
-constexpr std::chrono::microseconds kLingeringHandler(1000);
+// How long a handler waits for a kill that is near: long enough for a parent that gets the
+// processor now and then.
+constexpr std::chrono::milliseconds kLingeringHandler(100);
+constexpr std::chrono::milliseconds kLingeringStep(1);
 
 // The pause of the command thread when there is nothing to do.
 constexpr std::chrono::microseconds kCommandPause(50);
@@ -297,8 +299,10 @@ void Service::handle(Delivery delivery) {
   book_.expire(order);
   // Behind the effect: the order has expired, so nobody cancels its timer while the service is
   // away, and what the kill interrupts must be delivered again.
-  if (control_.linger.load(std::memory_order_relaxed)) {
-    std::this_thread::sleep_for(kLingeringHandler);
+  for (auto waited = kLingeringStep;
+       control_.linger.load(std::memory_order_relaxed) && waited <= kLingeringHandler;
+       waited += kLingeringStep) {
+    std::this_thread::sleep_for(kLingeringStep);
   }
   ring_.push(StampKind::kEnd, order, life_);
   if (take(Plant::kDup)) {

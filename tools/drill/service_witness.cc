@@ -9,7 +9,7 @@ namespace countwheel::drill {
 namespace {
 
 // How long an answer is under way when a kill is near.
-constexpr std::chrono::microseconds kLingeringAnswer(300);
+constexpr std::chrono::milliseconds kLingeringAnswer(20);
 
 // How often ended handlers are looked after and the log's marks are published.
 constexpr std::chrono::milliseconds kSettleInterval(1);
