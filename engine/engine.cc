@@ -37,6 +37,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, Eng
       pool = std::move(*made);
     }
   }
+  if (parts.executor != nullptr && parts.executor->concurrency() == 0) {
+    return Status(Code::kInvalidArgument, "EngineParts::executor has a concurrency of 0");
+  }
   std::unique_ptr<Sleeper> sleeper;
   if (options.drive == Drive::kThreads) {
     sleeper = parts.clock->make_sleeper();
