@@ -215,6 +215,22 @@ TEST_F(RecoveryCases, B55_ACancelIsForEver) {
   }
 }
 
+// It answered too_late, but it was heard: no retry, and no redelivery after a crash.
+TEST_F(RecoveryCases, B55_ACancelThatMetARunningHandlerOutlivesTheCrash) {
+  open();
+  keep_ = true;
+  const TaskId id = schedule({.type = "work", .deadline = {}});
+  poll();
+  ASSERT_EQ(kept_.size(), 1U);
+  EXPECT_EQ(engine_->cancel(id).status.code(), Code::kTooLate);
+  EXPECT_TRUE(kept_[0].cancel_requested());
+  crash_and_open();
+  EXPECT_EQ(report_.live, 0U);
+  EXPECT_EQ(report_.redelivered, 0U);
+  run_for(hours(1), minutes(1));
+  EXPECT_EQ(runs_.size(), 1U);
+}
+
 std::vector<std::string> exported(const Engine& engine) {
   std::vector<std::string> lines;
   for (const TaskInfo& info : engine.list(TaskId{}, 1000)) {
