@@ -99,14 +99,16 @@ class Dump {
                                      {"wall", utc(header.wall_ns)}});
       return;
     }
-    fmt::print("-- group commit {} of start {}: {} operations, {} bytes, {}{} at {}\n",
+    // The first group commit, which makes the log, knows no time.
+    const std::string when = header.wall_ns == 0 ? std::string() : " at " + utc(header.wall_ns);
+    fmt::print("-- group commit {} of start {}: {} operations, {} bytes, {}{}{}\n",
                header.sequence,
                header.epoch,
                header.op_count,
                header.bytes,
                header.synced ? "synced" : "written",
                header.clean_stop ? ", clean stop" : "",
-               utc(header.wall_ns));
+               when);
   }
 
   // The type a task was scheduled with, by name when the log has told it.
