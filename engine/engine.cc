@@ -49,6 +49,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, Eng
   }
   auto core =
       std::make_unique<EngineCore>(options, std::move(parts), std::move(pool), std::move(sleeper));
+  if (!core->table.reserve(options.reserve_count)) {
+    return Status(Code::kResource,
+                  "no memory for reserve_count = " + std::to_string(options.reserve_count));
+  }
   return std::unique_ptr<Engine>(new Engine(std::move(core)));
 }
 

@@ -119,7 +119,7 @@ Status EngineCore::start() {
     return status;
   }
   if (!begun) {
-    ticker.begin(now());
+    ticker.begin(now(), options.reserve_count);
     begun = true;
   }
   if (journal->durable()) {

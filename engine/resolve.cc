@@ -31,11 +31,11 @@ Status validate(const EngineOptions& options) {
   if (options.workers < 1 || options.workers > 1024) {
     return refuse("workers", std::to_string(options.workers), "1 to 1024");
   }
-  if (options.reserve_count > std::uint64_t{1} << 32) {
-    return refuse("reserve_count", std::to_string(options.reserve_count), "0 to 2^32");
-  }
   if (options.max_pending_count < 1 || options.max_pending_count > std::uint64_t{1} << 32) {
     return refuse("max_pending_count", std::to_string(options.max_pending_count), "1 to 2^32");
+  }
+  if (options.reserve_count > options.max_pending_count) {
+    return refuse("reserve_count", std::to_string(options.reserve_count), "0 to max_pending_count");
   }
   if (options.max_pending_bytes < 1) {
     return refuse("max_pending_bytes", "0", "1 and more");

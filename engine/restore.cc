@@ -290,7 +290,7 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
     return start.status();
   }
   // The wheels begin at the oldest deadline: what is overdue then expires in order.
-  core.ticker.begin(*start);
+  core.ticker.begin(*start, core.options.reserve_count);
   core.begun = true;
   for (std::uint32_t number = 0; number < detail::kShards; ++number) {
     const Shard& shard = core.table.shard(number);

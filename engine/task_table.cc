@@ -49,6 +49,18 @@ bool NodeSlab::grow(std::uint32_t slot) noexcept {
   return true;
 }
 
+bool NodeSlab::reserve(std::uint32_t count) noexcept {
+  for (std::uint32_t slot = 0; slot < count; slot += kBlockSlots) {
+    if (!grow(slot)) {
+      return false;
+    }
+    // A kernel without the call (Linux before 5.14) takes the pages when they are touched.
+    (void)madvise(
+        &at(slot), std::min(kBlockSlots, count - slot) * sizeof(Node), MADV_POPULATE_WRITE);
+  }
+  return true;
+}
+
 std::size_t KeyHash::operator()(std::string_view key) const noexcept {
   return hash_key(key);
 }
@@ -66,6 +78,17 @@ Shard::~Shard() {
 }
 
 TaskTable::TaskTable() = default;
+
+bool TaskTable::reserve(std::size_t count) {
+  const std::size_t each = std::min<std::size_t>((count + kShards - 1) / kShards, kMaxSlots);
+  for (Shard& shard : shards_) {
+    if (!shard.nodes.reserve(static_cast<std::uint32_t>(each))) {
+      return false;
+    }
+    shard.keys.reserve(each);
+  }
+  return true;
+}
 
 std::uint32_t TaskTable::shard_of_key(std::string_view key) noexcept {
   // The top bits: the hash set of the shard uses the others.

@@ -53,6 +53,8 @@ class NodeSlab {
   }
   // Makes room for `slot`; false when memory is lacking.
   bool grow(std::uint32_t slot) noexcept;
+  // Makes room for the first `count` slots and takes their pages now; false when memory is lacking.
+  bool reserve(std::uint32_t count) noexcept;
 
  private:
   static constexpr std::uint32_t kBlockBits = 16;
@@ -132,6 +134,10 @@ class TaskTable {
     return shards_[shard_of(index)].nodes.at(slot_of(index));
   }
   void prefetch(std::uint32_t index) const noexcept { __builtin_prefetch(&node(index)); }
+
+  // Before the first task: room for `count` tasks, spread evenly over the shards. False when memory
+  // is lacking.
+  bool reserve(std::size_t count);
 
   // -- Under the lock of the shard --
 

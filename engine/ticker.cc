@@ -51,9 +51,12 @@ Ticker::~Ticker() {
   COUNTWHEEL_ASSERT(!thread_.joinable());
 }
 
-void Ticker::begin(Instant start) {
+void Ticker::begin(Instant start, std::size_t reserve_count) {
   for (Side& side : sides_) {
     side.wheel = std::make_unique<Wheel>(options_, start.on(side.home.clock), side.home);
+    if (reserve_count > 0) {
+      side.wheel->reserve(reserve_count);
+    }
   }
 }
 

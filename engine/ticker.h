@@ -68,9 +68,9 @@ class Ticker {
   Ticker(TickParts parts, const WheelOptions& options, std::unique_ptr<Sleeper> sleeper);
   ~Ticker();
 
-  // Before the first step: the wheels begin at `start`, which is not after the first deadline that
-  // will be filed.
-  void begin(Instant start);
+  // Before the first step: the wheels, each with room for `reserve_count` tasks, begin at `start`,
+  // which is not after the first deadline that will be filed.
+  void begin(Instant start, std::size_t reserve_count);
   // Before the first step, after begin(): files a restored task.
   void file(const MailItem& item);
 

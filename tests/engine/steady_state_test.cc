@@ -7,12 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include <countwheel/engine.h>
 
+#include "engine/task_table.h"
 #include "testing/threaded_engine.h"
 
 namespace {
@@ -120,6 +122,40 @@ TEST(SteadyState, TheTickThreadAllocatesNothing) {
     EXPECT_GT(before, 0U);  // It is the right thread: warming up took some.
     EXPECT_GT(all_allocations, all_before);
   }
+}
+
+std::int64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+// Page faults of taking 100,000 slots of a table with this room.
+std::int64_t faults_of_allocating(std::size_t reserve_count) {
+  detail::TaskTable table;
+  EXPECT_TRUE(table.reserve(reserve_count));
+  const std::int64_t before = page_faults();
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    EXPECT_TRUE(table.allocate(i % detail::kShards).has_value());
+  }
+  return page_faults() - before;
+}
+
+TEST(SteadyState, AReservedTableTakesNoPageLater) {
+  if (!kCounts) {
+    GTEST_SKIP() << "the sanitizers touch pages of their own";
+  }
+  // 6.4 MB: 1,600 pages, or few where the kernel makes them huge.
+  EXPECT_LT(faults_of_allocating(100'000), faults_of_allocating(0) / 4 + 4);
+}
+
+TEST(SteadyState, RoomForMoreTasksThanAreAllowedIsRefused) {
+  EngineOptions options;
+  options.max_pending_count = 1000;
+  options.reserve_count = 1001;
+  const Status status = validate(options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.text().find("reserve_count"), std::string::npos) << status.text();
 }
 
 }  // namespace
