@@ -31,12 +31,13 @@ class PowerCut : public ::testing::Test {
   PowerCut() : truth_(new Truth()) {}
 
   // A machine that is switched on with what the last one left.
-  void power_on(int start) {
-    fs_ = std::make_shared<PowerCutFs>(directory_, temp_ / ("shadow" + std::to_string(start)));
+  void power_on() {
+    const std::string start = std::to_string(++starts_);
+    fs_ = std::make_shared<PowerCutFs>(directory_, temp_ / ("shadow" + start));
     env_ = make_env(fs_);
     OpenOptions options;
     options.wal.env = env_.get();
-    options.wal.boot_id = "boot" + std::to_string(start);
+    options.wal.boot_id = "boot" + start;
     options.wal.memtable_bytes = 256 << 10;
     options.wal.min_log_bytes = 256 << 10;
     options.wal.attempt_cells = 512;  // two pages
@@ -65,68 +66,101 @@ class PowerCut : public ::testing::Test {
     }
   }
 
+  // One machine with one truth: power cuts until there were `wanted` in all or the truth has no
+  // room for more, then everything that is owed runs. How many cuts fit depends on how fast the
+  // machine is.
+  void cut_until_full(int wanted, std::mt19937_64& random, int* cuts) {
+    std::vector<TruthState> before;
+    std::vector<TruthState> after;
+    for (;;) {
+      power_on();
+      if (HasFatalFailure()) {
+        return;
+      }
+      verify_and_resync(*engine_, before, after, level_of(Durability::kDisk), truth_.get());
+      ASSERT_EQ(truth_->violation_count, 0U) << truth_->violations.data();
+      Workload workload(*engine_, *truth_);
+      ASSERT_TRUE(engine_->start().ok());
+      if (*cuts == wanted || truth_->size() > Truth::kCapacity / 2) {
+        EXPECT_TRUE(drain(*engine_, workload, 60));
+        EXPECT_TRUE(engine_->stop().ok());
+        break;
+      }
+      workload.drive({Durability::kDisk, Durability::kOs, Durability::kMemory, Durability::kDisk},
+                     random());
+      work_for(&workload, std::chrono::microseconds(500 + random() % 25'000));
+      before = snapshot(*truth_);
+      cut(random, &workload, cuts);
+      after = snapshot(*truth_);
+      ASSERT_EQ(truth_->violation_count, 0U) << "cut " << *cuts << "\n"
+                                             << truth_->violations.data();
+    }
+    verify_at_rest(truth_.get());
+    EXPECT_EQ(truth_->violation_count, 0U) << truth_->violations.data();
+    power_off();
+    fs::remove_all(directory_);
+  }
+
+  // The power fails; directory_ becomes what the next start finds.
+  void cut(std::mt19937_64& random, Workload* workload, int* cuts) {
+    const std::string image = temp_ / ("machine" + std::to_string(++*cuts));
+    fs_->cut(image, random);
+    workload->abandon();
+    workload->join();
+    // What runs on is the ghost of a machine without power.
+    EXPECT_TRUE(engine_->stop().ok());
+    power_off();
+    fs::remove_all(directory_);
+    directory_ = image;
+  }
+
+  struct Figures {
+    unsigned long long tasks = 0;
+    unsigned long long redelivered = 0;
+    unsigned long long torn = 0;
+  };
+
   TempDirectory temp_;
   std::string directory_ = temp_ / "machine0";
+  int starts_ = 0;
   std::unique_ptr<Truth> truth_;
   std::shared_ptr<PowerCutFs> fs_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<Engine> engine_;
   RecoveryReport report_;
-  std::uint64_t dropped_bytes_ = 0;
+  unsigned long long dropped_bytes_ = 0;
 };
 
-int cuts() {
+int cuts_wanted() {
   const char* const seconds = std::getenv("COUNTWHEEL_SOAK_SECONDS");
   return seconds == nullptr ? 200 : std::max(200, std::atoi(seconds) * 8);
 }
 
 TEST_F(PowerCut, NothingAcknowledgedAtDiskIsLostAndNothingCancelledComesBack) {
   std::mt19937_64 random(seed_from_environment(8));
-  std::vector<TruthState> before;
-  std::vector<TruthState> after;
-  const int total = cuts();
-  int cut = 0;
-  for (; cut <= total && truth_->size() < Truth::kCapacity * 9 / 10; ++cut) {
-    power_on(cut);
+  const int wanted = cuts_wanted();
+  int cuts = 0;
+  Figures sum;
+  while (cuts < wanted) {
+    const int before = cuts;
+    cut_until_full(wanted, random, &cuts);
     if (HasFatalFailure()) {
       return;
     }
-    verify_and_resync(*engine_, before, after, level_of(Durability::kDisk), truth_.get());
-    ASSERT_EQ(truth_->violation_count, 0U) << truth_->violations.data();
-    Workload workload(*engine_, *truth_);
-    ASSERT_TRUE(engine_->start().ok());
-    if (cut == total) {
-      EXPECT_TRUE(drain(*engine_, workload, 60));
-      break;
-    }
-    workload.drive({Durability::kDisk, Durability::kOs, Durability::kMemory, Durability::kDisk},
-                   random());
-    work_for(&workload, std::chrono::microseconds(500 + random() % 25'000));
-
-    const std::string image = temp_ / ("machine" + std::to_string(cut + 1));
-    before = snapshot(*truth_);
-    fs_->cut(image, random);
-    workload.abandon();
-    workload.join();
-    // What runs on is the ghost of a machine without power.
-    EXPECT_TRUE(engine_->stop().ok());
-    after = snapshot(*truth_);
-    power_off();
-    fs::remove_all(directory_);
-    directory_ = image;
-    ASSERT_EQ(truth_->violation_count, 0U) << "cut " << cut << "\n" << truth_->violations.data();
+    ASSERT_GT(cuts, before);
+    sum.tasks += truth_->size();
+    sum.redelivered += truth_->redelivered;
+    sum.torn += truth_->torn;
+    truth_ = std::make_unique<Truth>();
   }
-  verify_at_rest(truth_.get());
-  EXPECT_EQ(truth_->violation_count, 0U) << truth_->violations.data();
-  power_off();
-  EXPECT_GE(cut, 200);
+  EXPECT_GT(sum.redelivered, 0U);
   EXPECT_GT(dropped_bytes_, 0U);
-  std::printf("%d cuts, %u tasks, %u redelivered, %u torn tails, %llu unsynced bytes\n",
-              cut,
-              truth_->size(),
-              truth_->redelivered.load(),
-              truth_->torn.load(),
-              static_cast<unsigned long long>(dropped_bytes_));
+  std::printf("%d cuts, %llu tasks, %llu redelivered, %llu torn tails, %llu unsynced bytes\n",
+              cuts,
+              sum.tasks,
+              sum.redelivered,
+              sum.torn,
+              dropped_bytes_);
 }
 
 // The test of the test: power failures do take what was only written, and it would be noticed.
@@ -134,25 +168,20 @@ TEST_F(PowerCut, WhatWasOnlyWrittenMayBeLost) {
   std::mt19937_64 random(seed_from_environment(5));
   std::vector<TruthState> before;
   std::vector<TruthState> after;
-  for (int cut = 0; cut < 30 && truth_->violation_count == 0; ++cut) {
-    power_on(cut);
+  for (int cuts = 0; cuts < 30 && truth_->violation_count == 0;) {
+    power_on();
     if (HasFatalFailure()) {
       return;
     }
     verify_and_resync(*engine_, before, after, level_of(Durability::kOs), truth_.get());
-    Workload workload(*engine_, *truth_);
+    // Nothing is due, so no completion asks for an fsync.
+    Workload workload(*engine_, *truth_, std::chrono::hours(1));
     ASSERT_TRUE(engine_->start().ok());
     workload.drive({Durability::kOs, Durability::kOs}, random());
     work_for(&workload, std::chrono::milliseconds(10));
     before = snapshot(*truth_);
-    const std::string image = temp_ / ("machine" + std::to_string(cut + 1));
-    fs_->cut(image, random);
-    workload.abandon();
-    workload.join();
-    EXPECT_TRUE(engine_->stop().ok());
+    cut(random, &workload, &cuts);
     after = snapshot(*truth_);
-    power_off();
-    directory_ = image;
   }
   EXPECT_GT(truth_->violation_count, 0U);
   EXPECT_NE(std::string(truth_->violations.data()).find("acknowledged and is lost"),
@@ -161,7 +190,7 @@ TEST_F(PowerCut, WhatWasOnlyWrittenMayBeLost) {
 }
 
 TEST_F(PowerCut, EveryAcknowledgementAtDiskHasItsFsync) {
-  power_on(0);
+  power_on();
   ASSERT_TRUE(engine_->start().ok());
   const Deadline tomorrow = countwheel::after(std::chrono::hours(24));
   for (int i = 0; i < 300; ++i) {
@@ -185,7 +214,7 @@ TEST_F(PowerCut, EveryAcknowledgementAtDiskHasItsFsync) {
 
 // Threads share fsyncs, but nobody is acknowledged by one that began before its call.
 TEST_F(PowerCut, CallersShareFsyncsButNoneGoesWithout) {
-  power_on(0);
+  power_on();
   ASSERT_TRUE(engine_->start().ok());
   std::atomic<int> without{0};
   std::vector<std::thread> callers;
@@ -213,7 +242,7 @@ TEST_F(PowerCut, CallersShareFsyncsButNoneGoesWithout) {
 }
 
 TEST_F(PowerCut, WhatWasAcknowledgedAtOsIsSyncedSoon) {
-  power_on(0);
+  power_on();
   ASSERT_TRUE(engine_->start().ok());
   const Result<Submitted> submitted =
       engine_->submit({.type = "later",
@@ -233,7 +262,7 @@ TEST_F(PowerCut, WhatWasAcknowledgedAtOsIsSyncedSoon) {
   EXPECT_TRUE(engine_->stop().ok());
   power_off();
   directory_ = image;
-  power_on(1);
+  power_on();
   EXPECT_EQ(report_.live, 1U);
   power_off();
 }

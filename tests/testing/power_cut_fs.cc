@@ -36,9 +36,15 @@ class PowerCutFs::File final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Append(const rocksdb::Slice& data,
                   const rocksdb::IOOptions& options,
                   rocksdb::IODebugContext* debug) override {
-    const std::shared_lock gate(owner_->gate_);
-    const IOStatus status = target()->Append(data, options, debug);
-    inode_->written_bytes += status.ok() ? data.size() : 0;
+    IOStatus status;
+    {
+      const std::shared_lock gate(owner_->gate_);
+      status = target()->Append(data, options, debug);
+      inode_->written_bytes += status.ok() ? data.size() : 0;
+    }
+    if (inode_->is_log) {
+      owner_->stop_if_wanted();
+    }
     return status;
   }
   IOStatus Append(const rocksdb::Slice& data,

@@ -16,6 +16,7 @@
 #define COUNTWHEEL_TESTS_TESTING_POWER_CUT_FS_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -42,7 +43,8 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
   PowerCutFs(std::string root, std::string shadow);
   ~PowerCutFs() override;
 
-  // The image of a power failure now, in `image`, which must not exist.
+  // The image of a power failure, in `image`, which must not exist: half of them now, half of them
+  // between the next write of a log and its fsync, if one comes within 20 ms.
   void cut(const std::string& image, std::mt19937_64& random);
 
   // fsyncs of log files that have returned.
@@ -124,12 +126,21 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
                          const std::string& target,
                          std::mt19937_64& random);
   IOStatus unmodelled(const char* call);
+  void take_image(const std::string& image, std::mt19937_64& random);
+  void catch_append();
+  void release_append();
+  void stop_if_wanted();
 
   const std::string root_;
   const std::string shadow_;
 
   // Held shared by every call that changes something, alone by cut().
   std::shared_mutex gate_;
+
+  std::mutex stop_mutex_;  // guards the next two
+  bool stop_wanted_ = false;
+  bool append_stopped_ = false;
+  std::condition_variable stop_changed_;
 
   std::mutex mutex_;  // guards what follows, up to the counters
   Names live_;

@@ -1,5 +1,6 @@
 // The images: what PowerCutFs leaves of a machine.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -103,7 +104,35 @@ void PowerCutFs::write_mapped_file(const std::string& name,
   write_contents(target, bytes);
 }
 
+// The write of a log stops behind its append until release_append().
+void PowerCutFs::catch_append() {
+  std::unique_lock lock(stop_mutex_);
+  stop_wanted_ = true;
+  stop_changed_.wait_for(lock, std::chrono::milliseconds(20), [&] { return append_stopped_; });
+}
+
+void PowerCutFs::release_append() {
+  const std::lock_guard lock(stop_mutex_);
+  stop_wanted_ = append_stopped_ = false;
+  stop_changed_.notify_all();
+}
+
+void PowerCutFs::stop_if_wanted() {
+  std::unique_lock lock(stop_mutex_);
+  append_stopped_ = stop_wanted_;
+  stop_changed_.notify_all();
+  stop_changed_.wait(lock, [&] { return !stop_wanted_; });
+}
+
 void PowerCutFs::cut(const std::string& image, std::mt19937_64& random) {
+  if (random() % 2 == 0) {
+    catch_append();
+  }
+  take_image(image, random);
+  release_append();
+}
+
+void PowerCutFs::take_image(const std::string& image, std::mt19937_64& random) {
   const std::unique_lock gate(gate_);
   remember_mapped_files();
   const std::lock_guard lock(mutex_);

@@ -19,12 +19,6 @@ Deadline wall_deadline(std::int64_t ns) {
   return at(WallTime(nanoseconds(ns)));
 }
 
-// Mostly within the life of one process, sometimes beyond it.
-std::int64_t random_deadline_ns(std::mt19937_64& random) {
-  const std::uint64_t reach_ns = random() % 8 == 0 ? 500'000'000 : 25'000'000;
-  return wall_now_ns() + static_cast<std::int64_t>(random() % reach_ns);
-}
-
 }  // namespace
 
 std::string payload_of(std::uint32_t number) {
@@ -35,7 +29,8 @@ std::uint32_t number_of(std::string_view payload) {
   return static_cast<std::uint32_t>(std::stoul(std::string(payload)));
 }
 
-Workload::Workload(Engine& engine, Truth& truth) : engine_(engine), truth_(truth) {
+Workload::Workload(Engine& engine, Truth& truth, std::chrono::nanoseconds reach)
+    : engine_(engine), truth_(truth), reach_ns_(reach.count()) {
   TypePolicy policy;
   policy.retry = RetryPolicy::fixed(milliseconds(3));
   policy.retry.max_attempts = 0;
@@ -49,6 +44,11 @@ Workload::Workload(Engine& engine, Truth& truth) : engine_(engine), truth_(truth
 
 Workload::~Workload() {
   join();
+}
+
+std::int64_t Workload::random_deadline_ns(std::mt19937_64& random) const {
+  const std::int64_t reach_ns = random() % 8 == 0 ? 20 * reach_ns_ : reach_ns_;
+  return wall_now_ns() + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(reach_ns));
 }
 
 void Workload::drive(const std::vector<Durability>& durabilities, std::uint64_t seed) {

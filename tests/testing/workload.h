@@ -4,6 +4,7 @@
 #define COUNTWHEEL_TESTS_TESTING_WORKLOAD_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -26,8 +27,12 @@ std::uint32_t number_of(std::string_view payload);
 
 class Workload {
  public:
-  // Registers the handler. `engine` and `truth` are borrowed. REQUIRES: the engine has not started.
-  Workload(Engine& engine, Truth& truth);
+  // Registers the handler. `engine` and `truth` are borrowed. Deadlines lie up to `reach` ahead, an
+  // eighth of them up to 20 times that: mostly within the life of one process, sometimes beyond it.
+  // REQUIRES: the engine has not started.
+  Workload(Engine& engine,
+           Truth& truth,
+           std::chrono::nanoseconds reach = std::chrono::milliseconds(25));
   ~Workload();
 
   // Starts one thread for each durability, which its calls ask for.
@@ -46,6 +51,7 @@ class Workload {
     std::uint64_t lsn = 0;  // its completion is not above it
   };
 
+  std::int64_t random_deadline_ns(std::mt19937_64& random) const;
   void run(Durability durability, std::uint64_t seed);
   bool schedule(Durability durability, std::mt19937_64& random, std::vector<std::uint32_t>* mine);
   void cancel(std::uint32_t number, Durability durability);
@@ -54,6 +60,7 @@ class Workload {
 
   Engine& engine_;
   Truth& truth_;
+  const std::int64_t reach_ns_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> abandoned_{false};
   std::vector<std::thread> threads_;
