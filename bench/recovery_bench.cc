@@ -1,6 +1,9 @@
 // Restart after kill -9: a child fills a log and is killed, the parent opens it.
 #include <csignal>
+#include <cstdlib>
 #include <random>
+#include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,9 +54,18 @@ void recover(benchmark::State& state, bool clean) {
   const auto live = static_cast<std::size_t>(state.range(0));
   for (auto unused : state) {
     Directory directory;
+    // A new program, not a fork: the threads of RocksDB do not survive one.
     const pid_t child = fork();
     if (child == 0) {
-      fill(directory.log(), live, clean);
+      const std::string count = std::to_string(live);
+      execl("/proc/self/exe",
+            "recovery_bench",
+            "--fill",
+            directory.log().c_str(),
+            count.c_str(),
+            clean ? "clean" : "killed",
+            nullptr);
+      _exit(127);
     }
     int status = 0;
     waitpid(child, &status, 0);
@@ -93,4 +105,16 @@ BENCHMARK_CAPTURE(recover, killed, false)
 }  // namespace
 }  // namespace countwheel::bench
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  using std::string_view;
+  if (argc == 5 && argv[1] == string_view("--fill")) {
+    countwheel::bench::fill(
+        argv[2], std::strtoull(argv[3], nullptr, 10), argv[4] == string_view("clean"));
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 1;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
