@@ -48,6 +48,24 @@ bool ChildProcess::ended() {
   return true;
 }
 
+bool ChildProcess::freeze() {
+  COUNTWHEEL_ASSERT(running());
+  ::kill(pid_, SIGSTOP);
+  int status = 0;
+  while (waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+  }
+  if (WIFSTOPPED(status)) {
+    return true;
+  }
+  keep(status);
+  return false;
+}
+
+void ChildProcess::thaw() {
+  COUNTWHEEL_ASSERT(running());
+  ::kill(pid_, SIGCONT);
+}
+
 void ChildProcess::kill() {
   COUNTWHEEL_ASSERT(running());
   ::kill(pid_, SIGKILL);

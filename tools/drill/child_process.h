@@ -25,6 +25,10 @@ class ChildProcess {
   bool running() const noexcept { return pid_ > 0; }
   // True if and only if it has ended by itself; how() says how.
   bool ended();
+  // SIGSTOP; true when the process stands still, false when it has ended instead.
+  bool freeze();
+  // SIGCONT, after freeze().
+  void thaw();
   // SIGKILL; returns when the process is gone.
   void kill();
   // True if and only if it ended in time.

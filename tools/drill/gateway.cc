@@ -54,7 +54,7 @@ Result<GatewayReport> Gateway::run() {
     }
     if (hunting(now_ns)) {
       control_.linger.store(true, std::memory_order_relaxed);
-      if (caught(now_ns)) {
+      if (caught(now_ns) && holds(now_ns)) {
         if (Status status = kill_service(now_ns); !status.ok()) {
           return status;
         }
@@ -245,6 +245,21 @@ bool Gateway::hunting(std::int64_t now_ns) const {
 bool Gateway::caught(std::int64_t now_ns) const {
   // Behind the close no call comes any more; handlers are all there is to catch.
   return ledger_.running_count() > 0 && (ledger_.unacked_count() > 0 || session_closed(now_ns));
+}
+
+// What was in flight a moment ago may have ended before the kill: the service is frozen and looked
+// at again, and goes on if there is nothing to catch after all.
+bool Gateway::holds(std::int64_t now_ns) {
+  if (!service_.freeze()) {
+    return false;
+  }
+  read_stamps();
+  // A stamp that is claimed and not written yet hides those behind it.
+  if (next_stamp_ == ring_.size() && caught(now_ns)) {
+    return true;
+  }
+  service_.thaw();
+  return false;
 }
 
 Status Gateway::kill_service(std::int64_t now_ns) {

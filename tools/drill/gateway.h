@@ -80,6 +80,7 @@ class Gateway {
   bool read_stamps();
   void read_last_stamps();
   bool hunting(std::int64_t now_ns) const;
+  bool holds(std::int64_t now_ns);
   bool caught(std::int64_t now_ns) const;
   Status kill_service(std::int64_t now_ns);
   bool over(std::int64_t now_ns);

@@ -32,7 +32,8 @@ constexpr std::chrono::milliseconds kLingeringStep(1);
 constexpr std::chrono::microseconds kCommandPause(50);
 
 // A planted fault picks an order that is due no sooner: what it does must show.
-constexpr std::chrono::milliseconds kPlantMargin(100);
+constexpr std::chrono::milliseconds kPlantMargin(400);
+constexpr std::uint32_t kNoOrder = 0xffffffff;
 
 constexpr std::size_t kPayloadBytes = 16;
 
@@ -111,6 +112,8 @@ class Service {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Witness> witness_;
   std::atomic<bool> planted_{false};
+  // The order that was given a deadline too early, which a cancel may undo.
+  std::atomic<std::uint32_t> early_order_{kNoOrder};
 };
 
 int Service::run() {
@@ -249,6 +252,7 @@ void Service::schedule(std::uint32_t order) {
   }
   if (plants(Plant::kEarly) && planned_later(order) && take(Plant::kEarly)) {
     spec.deadline = after(std::chrono::nanoseconds(0));
+    early_order_.store(order);
   }
   const Result<Submitted> submitted = engine_->submit(spec);
   if (!submitted.ok()) {
@@ -267,6 +271,9 @@ void Service::cancel(std::uint32_t order) {
     return;
   }
   const Change change = engine_->submit_cancel(key);
+  if (change && early_order_.load() == order) {
+    planted_.store(false);  // It never started: nothing to be found.
+  }
   if (!change) {
     ring_.push(
         StampKind::kCancelReturn, order, life_, static_cast<std::uint8_t>(change.status.code()));
