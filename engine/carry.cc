@@ -10,7 +10,7 @@ void EngineCore::carry_type_record(const TaskType& type) {
   op.durability = Durability::kOs;
   op.id = TaskId{type.number};
   op.type = type.number;
-  commit.enqueue(op, {}, type.name, {}, nullptr);
+  commit.enqueue(op, {.payload = type.name});
 }
 
 void EngineCore::carry_type(std::uint16_t number) {
@@ -48,10 +48,16 @@ void EngineCore::carry_task(TaskId id) {
   op.failures = content.failures;
   op.attempts = content.attempts;
   op.crashes = content.crashes;
+  const Attributes attributes = table.attributes_of(shard, slot_of(id.index()));
+  op.reason = attributes.reason;
   const auto error = shard.errors.find(id.value);
   const std::string_view text =
       error == shard.errors.end() ? std::string_view() : std::string_view(error->second);
-  commit.enqueue(op, node->key(), node->payload(), text, nullptr);
+  commit.enqueue(op,
+                 {.key = node->key(),
+                  .payload = node->payload(),
+                  .text = text,
+                  .attributes = encode(attributes)});
   if (node->has(kFlagCancelRequested)) {
     // Behind it again, or a crash of this attempt would bring the task back.
     Op cancel;
@@ -59,7 +65,7 @@ void EngineCore::carry_task(TaskId id) {
     cancel.durability = Durability::kMemory;  // A rollback leaves it where it is.
     cancel.id = id;
     cancel.base_lsn = content.lsn;
-    commit.enqueue(cancel, {}, {}, {}, nullptr);
+    commit.enqueue(cancel);
   }
 }
 

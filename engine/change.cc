@@ -94,16 +94,13 @@ Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability)
         limits.give(node->data_bytes());
         ++shard.counts.cancelled;
         op.releases = true;
-        return {Status(Code::kCancelled), id, {commit.enqueue(op, {}, {}, {}, nullptr)}, deadline};
+        return {Status(Code::kCancelled), id, {commit.enqueue(op)}, deadline};
       case State::kRunning:
         if ((node->flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
           return {Status(Code::kTooLate, "running"), id, {}, deadline};
         }
         // Logged, so that a crash of this attempt does not bring the task back.
-        return {Status(Code::kTooLate, "running"),
-                id,
-                {commit.enqueue(op, {}, {}, {}, nullptr)},
-                deadline};
+        return {Status(Code::kTooLate, "running"), id, {commit.enqueue(op)}, deadline};
       case State::kDead:
         return {Status(Code::kTooLate, "a dead letter"), id, {}, deadline};
       default:
@@ -112,7 +109,10 @@ Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability)
   }
 }
 
-Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability durability) {
+Change EngineCore::reschedule(TaskId id,
+                              const Deadline& deadline,
+                              Durability durability,
+                              std::optional<WallTime> expected) {
   if (Status status = open_for_calls(); !status.ok()) {
     return {std::move(status), id, {}, {}};
   }
@@ -127,7 +127,7 @@ Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability du
   {
     Shard& shard = table.shard_for(id);
     const std::lock_guard lock(shard.mutex);
-    change = reschedule_locked(shard, id, *resolved, durability);
+    change = reschedule_locked(shard, id, *resolved, durability, expected);
   }
   commit.nudge();
   return change;
@@ -135,7 +135,8 @@ Change EngineCore::reschedule(TaskId id, const Deadline& deadline, Durability du
 
 Change EngineCore::reschedule(std::string_view key,
                               const Deadline& deadline,
-                              Durability durability) {
+                              Durability durability,
+                              std::optional<WallTime> expected) {
   if (Status status = open_for_calls(); !status.ok()) {
     return {std::move(status), {}, {}, {}};
   }
@@ -150,13 +151,14 @@ Change EngineCore::reschedule(std::string_view key,
     }
     id = TaskId::of(*holder, table.node(*holder).load().generation());
   }
-  return reschedule(id, deadline, durability);
+  return reschedule(id, deadline, durability, expected);
 }
 
 Change EngineCore::reschedule_locked(Shard& shard,
                                      TaskId id,
                                      const ResolvedDeadline& deadline,
-                                     Durability durability) {
+                                     Durability durability,
+                                     std::optional<WallTime> expected) {
   Node* node = table.find(shard, id);
   if (node == nullptr) {
     return {Status(Code::kNotFound), id, {}, {}};
@@ -165,6 +167,9 @@ Change EngineCore::reschedule_locked(Shard& shard,
   const Word word = node->load();
   if (word.state() == State::kCancelled || word.state() == State::kDone) {
     return {Status(Code::kNotFound), id, {}, {}};
+  }
+  if (expected && before != *expected && word.state() == State::kScheduled) {
+    return {Status(Code::kChanged, "the deadline is another"), id, {}, before};
   }
   // The CAS fails only against the start of its handler.
   if (word.state() != State::kScheduled || !node->transition(word, word.with(State::kMoving))) {
@@ -183,7 +188,7 @@ Change EngineCore::reschedule_locked(Shard& shard,
   deadline.put_into(&content);
   write_content(*node, content);
   node->store(word.bumped(State::kScheduled));
-  const std::uint64_t lsn = commit.enqueue(op, {}, {}, {}, &node->lsn, std::move(undo));
+  const std::uint64_t lsn = commit.enqueue(op, {}, &node->lsn, std::move(undo));
   return {Status(), id, {lsn}, before};
 }
 

@@ -148,7 +148,8 @@ bool GroupCommit::elide_chain(OpQueue& queue, std::size_t begin, std::size_t can
       at = previous;
       continue;
     }
-    if (before.kind != OpKind::kSchedule || before.upsert || before.base_lsn != before.lsn) {
+    if (before.kind != OpKind::kSchedule || before.upsert || before.requeued_from ||
+        before.base_lsn != before.lsn) {
       break;
     }
     elided_.emplace_back(previous, before.kind);
@@ -242,6 +243,9 @@ void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t e
     }
     if (op.releases) {
       released_[shard_of(op.id.index())].push_back(op.id.index());
+    }
+    if (op.requeued_from) {
+      released_[shard_of(op.requeued_from.index())].push_back(op.requeued_from.index());
     }
     if (op.cell != 0) {
       free_cells_.push_back(op.cell - 1);

@@ -17,7 +17,7 @@ void keep(const OpQueue& from, const std::vector<bool>& kept, std::size_t begin,
   for (std::size_t i = begin; i < from.ops.size(); ++i) {
     if (kept[i]) {
       const Op& op = from.ops[i];
-      to->push(op, op.key(), op.payload(), op.text());
+      to->push(op, {op.key(), op.payload(), op.text(), op.attributes()});
     }
   }
 }

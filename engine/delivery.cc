@@ -1,6 +1,7 @@
 #include <countwheel/handler.h>
 
 #include "dispatcher.h"
+#include "leases.h"
 
 namespace countwheel {
 
@@ -28,14 +29,13 @@ std::string_view Delivery::type() const noexcept {
   return in_flight_->type->name;
 }
 std::string_view Delivery::key() const noexcept {
-  return in_flight_->node->key();
+  return in_flight_->lease != nullptr ? in_flight_->lease->key() : in_flight_->node->key();
 }
 std::string_view Delivery::payload() const noexcept {
-  return in_flight_->node->payload();
+  return in_flight_->lease != nullptr ? in_flight_->lease->payload() : in_flight_->node->payload();
 }
 WallTime Delivery::deadline() const noexcept {
-  return WallTime(
-      std::chrono::nanoseconds(in_flight_->node->wall_ns.load(std::memory_order_relaxed)));
+  return WallTime(std::chrono::nanoseconds(in_flight_->wall_ns));
 }
 std::chrono::nanoseconds Delivery::lateness() const noexcept {
   return std::chrono::nanoseconds(in_flight_->lateness_ns);
@@ -53,7 +53,21 @@ std::uint64_t Delivery::sequence() const noexcept {
   return in_flight_->sequence;
 }
 bool Delivery::cancel_requested() const noexcept {
-  return in_flight_->node->has(detail::kFlagCancelRequested);
+  const bool requested = in_flight_->node->has(detail::kFlagCancelRequested);
+  // In this order: once the lease is over the flag may be another tenant's.
+  return (in_flight_->lease != nullptr && in_flight_->lease->over.load()) || requested;
+}
+
+Status Delivery::extend_lease(std::chrono::nanoseconds by) {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  if (by.count() <= 0 || by > detail::kLeaseMax) {
+    return Status(
+        Code::kOutOfRange,
+        "extend_lease() by " + std::to_string(by.count()) + " ns, allowed: 1 ns to 30 days");
+  }
+  return dispatcher_->extend_lease(in_flight_, by);
 }
 
 Status Delivery::done() {

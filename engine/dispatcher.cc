@@ -62,6 +62,7 @@ std::size_t Dispatcher::ensure_workers() noexcept {
   }
   std::size_t waiting = 0;
   std::size_t behind = 0;
+  std::int64_t next_allowed_ns = kNever;
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
@@ -75,9 +76,15 @@ std::size_t Dispatcher::ensure_workers() noexcept {
       type->overflow_count.store(type->overflow.size());
       type->ring.publish();
     }
-    waiting += type->ring.size();
-    behind += type->overflow.size();
+    const std::int64_t at_ns = may_start_at(*type);
+    if (at_ns <= now_for(*type)) {
+      waiting += type->ring.size();
+      behind += type->overflow.size();
+    } else if (type->ring.size() != 0) {
+      next_allowed_ns = std::min(next_allowed_ns, at_ns);
+    }
   }
+  next_allowed_ns_.store(next_allowed_ns, std::memory_order_relaxed);
   const std::size_t wanted = std::min(waiting, executor_->concurrency());
   for (std::size_t i = 0; i < wanted && enter(); ++i) {
     inside_.fetch_add(1);
@@ -98,11 +105,23 @@ bool Dispatcher::enter() noexcept {
   return false;
 }
 
+std::int64_t Dispatcher::may_start_at(const TaskType& type) const noexcept {
+  if (paused_.load() || !type.open()) {
+    return kNever;
+  }
+  return type.rate.limited() ? type.rate.next() : 0;
+}
+
+// Only a rate asks what time it is.
+std::int64_t Dispatcher::now_for(const TaskType& type) const noexcept {
+  return type.rate.limited() ? parts_.now_on(ClockKind::kBoot) : 0;
+}
+
 bool Dispatcher::any_waiting() const noexcept {
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
-    if (type != nullptr && type->ring.size() != 0) {
+    if (type != nullptr && type->ring.size() != 0 && may_start_at(*type) <= now_for(*type)) {
       return true;
     }
   }
@@ -124,6 +143,9 @@ void Dispatcher::drain() noexcept {
       break;
     }
   }
+  if (worker.met_rate) {
+    parts_.wake_ticker();  // It comes back when the rate allows.
+  }
   // Another worker may have found no cell while these lay here.
   if (!worker.cells.empty() && parts_.cells.give(worker.cells)) {
     parts_.wake_ticker();
@@ -132,35 +154,31 @@ void Dispatcher::drain() noexcept {
   leave();
 }
 
-void Dispatcher::leave() noexcept {
-  const std::lock_guard lock(drained_mutex_);
-  inside_.fetch_sub(1);
-  drained_.notify_all();
-}
-
-void Dispatcher::end_running() noexcept {
-  const std::lock_guard lock(drained_mutex_);
-  running_.fetch_sub(1);
-  drained_.notify_all();
-}
-
 // One claim of the next type that has something; false when none has.
 bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     const std::size_t number = (*next_type + i) % types;
     TaskType* type = parts_.types.at(static_cast<std::uint16_t>(number));
-    if (type == nullptr || type->ring.size() == 0) {
+    if (type == nullptr || type->ring.size() == 0 || paused_.load() || !type->open()) {
       continue;
     }
     if (!may_start() || !take_cells(worker)) {
       return false;
     }
     std::array<DueEntry, DueRing::kClaimMax> claim;
-    const bool quick = type->quick_claims.load(std::memory_order_relaxed) >= kQuickClaims;
+    // What may hang holds back nobody else.
+    const bool quick =
+        !type->singly() && type->quick_claims.load(std::memory_order_relaxed) >= kQuickClaims;
+    if (!type->enter(now_for(*type))) {
+      worker.met_rate |= type->rate.limited();
+      continue;
+    }
     const std::size_t count =
         type->ring.claim(quick ? worker.cells.size() : 1, executor_->concurrency(), claim.data());
     if (count == 0) {
+      type->not_started();
+      type->leave();
       continue;
     }
     *next_type = number + 1;
@@ -176,7 +194,10 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
 void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim) {
   const std::int64_t began_ns = parts_.now_on(ClockKind::kBoot);
   for (const DueEntry& entry : claim) {
-    start(worker, type, entry);
+    if (!start(worker, type, entry)) {
+      type.not_started();
+      type.leave();
+    }
   }
   flush(worker);
   const auto count = static_cast<std::int64_t>(claim.size());
@@ -206,14 +227,16 @@ bool Dispatcher::take_cells(Worker& worker) {
   return count != 0;
 }
 
-void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
+// False when it did not: the task was cancelled or moved, is not due after all, or the engine
+// stops.
+bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   const std::int64_t now_ns = parts_.now_on(entry.clock);
   if (!worker.finished.empty() &&
       (entry.clock != worker.group_clock || now_ns - worker.group_started_ns > kGroupNs)) {
     flush(worker);
   }
   if (closed_.load()) {
-    return;  // Still scheduled; it runs after the next start.
+    return false;  // Still scheduled; it runs after the next start.
   }
   Node& node = parts_.table.node(entry.index);
   if (now_ns < entry.deadline_ns) {
@@ -225,12 +248,12 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
     if (parts_.mailbox.put(mail, 0)) {
       parts_.wake_ticker();
     }
-    return;
+    return false;
   }
   // This CAS is "the handler starts": it fails if the task was cancelled, moved or replaced.
   if (!node.transition(entry.word, entry.word.with(State::kRunning))) {
     skipped_.fetch_add(1, std::memory_order_relaxed);
-    return;
+    return false;
   }
   running_.fetch_add(1);
   if (worker.finished.empty()) {
@@ -249,11 +272,11 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   in_flight->sequence = entry.sequence;
   in_flight->cell = cell;
   in_flight->overdue = node.has(kFlagOverdue);
-  if (node.crashes >= type.policy.retry.max_crashes ||
-      node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
+  in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
+  if (const auto refused = not_to_start(*in_flight)) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
-    worker.finished.emplace_back(in_flight, Outcome{Outcome::Kind::kCrashed, 0, {}});
-    return;
+    worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}});
+    return true;
   }
   in_flight->attempt =
       static_cast<std::uint16_t>(node.attempts.load(std::memory_order_relaxed) + 1);
@@ -263,7 +286,38 @@ void Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
   started_.fetch_add(1, std::memory_order_relaxed);
+  if (type.policy.lease.count() != 0) {
+    auto lease = std::make_unique<Lease>(*in_flight);
+    in_flight = &lease->in_flight;
+    if (leases_.begin(
+            lease.release(), parts_.now_on(ClockKind::kBoot), type.policy.lease.count())) {
+      parts_.wake_ticker();
+    }
+  }
   run_handler(worker, type, in_flight);
+  return true;
+}
+
+// How a due task ends whose handler must not be called; nothing for the others.
+std::optional<Outcome::Kind> Dispatcher::not_to_start(const InFlight& in_flight) {
+  const Node& node = *in_flight.node;
+  const TypePolicy& policy = in_flight.type->policy;
+  std::uint32_t max_crashes = policy.retry.max_crashes;
+  std::int64_t max_lateness_ns = policy.max_lateness.count();
+  if (node.has(kFlagAttributes)) {
+    Shard& shard = parts_.table.shard_for(in_flight.id);
+    const std::lock_guard lock(shard.mutex);
+    const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight.id.index()));
+    max_crashes = attributes.retry ? attributes.retry->max_crashes : max_crashes;
+    max_lateness_ns = attributes.max_lateness_ns.value_or(max_lateness_ns);
+  }
+  if (node.crashes >= max_crashes || node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
+    return Outcome::Kind::kCrashed;
+  }
+  if (max_lateness_ns != 0 && in_flight.lateness_ns > max_lateness_ns) {
+    return Outcome::Kind::kLate;
+  }
+  return std::nullopt;
 }
 
 void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
@@ -287,9 +341,12 @@ void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight
 }
 
 Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
-  if (refusing_.load()) {
+  Lease* const lease = in_flight->lease;
+  const bool stale = lease != nullptr && !leases_.finish(lease);
+  if (stale || refusing_.load()) {
+    delete lease;
     end_running();
-    return Status(Code::kStopped);
+    return stale ? Status(Code::kStaleLease, "the lease was over") : Status(Code::kStopped);
   }
   // Whatever it answered, the handler has ended: what comes now is no crash of its.
   parts_.cells.cell(in_flight->cell)
@@ -304,6 +361,7 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   }
   const std::pair<InFlight*, Outcome> ended(in_flight, std::move(outcome));
   end_attempts({&ended, 1});
+  delete lease;
   parts_.commit.nudge();
   end_running();
   return {};
@@ -323,58 +381,12 @@ void Dispatcher::flush(Worker& worker) {
     return;
   }
   end_attempts(worker.finished);
+  for (const auto& [in_flight, outcome] : worker.finished) {
+    delete in_flight->lease;
+  }
   running_.fetch_sub(worker.finished.size());
   worker.finished.clear();
   parts_.commit.nudge();
-}
-
-bool Dispatcher::drained(std::chrono::nanoseconds timeout) {
-  const auto start = std::chrono::steady_clock::now();
-  std::unique_lock lock(drained_mutex_);
-  while (running_.load() != 0 || inside_.load() != 0) {
-    const std::chrono::nanoseconds left = timeout - (std::chrono::steady_clock::now() - start);
-    if (left.count() <= 0) {
-      return false;
-    }
-    // Capped, since the end of the wait must not overflow the clock.
-    drained_.wait_for(lock, std::min<std::chrono::nanoseconds>(left, std::chrono::hours(1)));
-  }
-  return true;
-}
-
-std::vector<TaskId> Dispatcher::running() const {
-  std::vector<TaskId> ids;
-  for (std::size_t i = 0; i < parts_.cells.size(); ++i) {
-    const AttemptCell& cell = parts_.cells.cell(static_cast<std::uint32_t>(i));
-    const TaskId id{cell.id.load(std::memory_order_acquire)};
-    if (id && (cell.mark.load(std::memory_order_acquire) & 1) == 0) {
-      ids.push_back(id);
-    }
-  }
-  return ids;
-}
-
-void Dispatcher::fill(Stats* stats) const {
-  stats->started = started_.load(std::memory_order_relaxed);
-  stats->skipped = skipped_.load(std::memory_order_relaxed);
-  stats->running = running_.load();
-  const std::size_t types = parts_.types.count();
-  for (std::size_t i = 0; i < types; ++i) {
-    const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
-    if (type == nullptr) {
-      continue;
-    }
-    if (!type->ready.load(std::memory_order_acquire)) {
-      stats->parked += type->overflow_count.load();
-      continue;
-    }
-    stats->backlog += type->ring.size() + type->overflow_count.load();
-    ClockKind clock = ClockKind::kWall;
-    if (const std::int64_t deadline = type->ring.oldest_deadline(&clock); deadline != 0) {
-      const std::int64_t late_ns = parts_.now_on(clock) - deadline;
-      stats->oldest_overdue_ns = std::max(stats->oldest_overdue_ns, late_ns);
-    }
-  }
 }
 
 }  // namespace countwheel::detail

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@
 #include "cell_pool.h"
 #include "group_commit.h"
 #include "in_flight.h"
+#include "leases.h"
 #include "mailbox.h"
 #include "pending_limits.h"
 #include "task_table.h"
@@ -47,6 +49,7 @@ struct DispatchParts {
   Limits& limits;
   std::function<std::int64_t(ClockKind)> now_on;
   std::function<void()> wake_ticker;
+  std::function<void()> trim_dead_letters;
 };
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
@@ -57,6 +60,7 @@ struct Worker {
   std::int64_t group_started_ns = 0;
   ClockKind group_clock = ClockKind::kWall;
   std::vector<std::uint32_t> cells;
+  bool met_rate = false;  // it leaves tasks behind that a rate holds back
   // Destroyed by an exception of the handler that runs; its text follows. Kept here and not with
   // the delivery, whose place is another's as soon as it has been answered elsewhere.
   InFlight* thrown = nullptr;
@@ -76,11 +80,21 @@ class Dispatcher {
   // Moves overflow into the rings and posts work for what waits; answers how many wait.
   std::size_t ensure_workers() noexcept;
 
+  // Ends the attempts whose leases are over. `watching`: it is called every Leases::kBeatNs.
+  void sweep_leases(std::int64_t boot_now_ns, bool watching);
+  // When ensure_workers() must be called again because a rate allows more, on the boot clock.
+  std::int64_t next_allowed() const noexcept {
+    return next_allowed_ns_.load(std::memory_order_relaxed);
+  }
+  // When the next lease ends, on the boot clock; kNever when there is none.
+  std::int64_t next_lease_end() const { return leases_.next(); }
+
   // -- Answers --
 
   Status answer(InFlight* in_flight, Outcome outcome);
   // The delivery is destroyed: a failed attempt, but for an exception whose text is still to come.
   void drop(InFlight* in_flight) noexcept;
+  Status extend_lease(InFlight* in_flight, std::chrono::nanoseconds by);
   std::uint64_t epoch() const noexcept { return parts_.commit.epoch(); }
   // True in a handler, of any engine.
   static bool in_handler() noexcept;
@@ -92,6 +106,7 @@ class Dispatcher {
   // No handler starts any more.
   void close() noexcept { closed_.store(true); }
   bool closed() const noexcept { return closed_.load(); }
+  void set_paused(bool paused) noexcept { paused_.store(paused); }
   // Waits until no handler runs and no delivery is unanswered; false when `timeout` passed first.
   bool drained(std::chrono::nanoseconds timeout);
   // Late answers are refused from here on.
@@ -108,9 +123,14 @@ class Dispatcher {
   bool take_cells(Worker& worker);
   bool may_start() const noexcept;
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
-  void start(Worker& worker, TaskType& type, const DueEntry& entry);
+  bool start(Worker& worker, TaskType& type, const DueEntry& entry);
+  std::optional<Outcome::Kind> not_to_start(const InFlight& in_flight);
   void run_handler(Worker& worker, TaskType& type, InFlight* in_flight);
   void flush(Worker& worker);
+  // When the next of its type may start; a time in the past is now, kNever when something else
+  // must happen first.
+  std::int64_t may_start_at(const TaskType& type) const noexcept;
+  std::int64_t now_for(const TaskType& type) const noexcept;
   bool any_waiting() const noexcept;
   bool enter() noexcept;
   void leave() noexcept;
@@ -123,7 +143,12 @@ class Dispatcher {
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
   void end_dropped(Shard& shard, InFlight* in_flight, bool replaced);
-  void end_retry(Shard& shard, InFlight* in_flight, const Outcome& outcome);
+  void end_retry(Shard& shard,
+                 InFlight* in_flight,
+                 std::string_view reason,
+                 std::int64_t delay_ns,
+                 Attributes attributes);
+  Attributes attributes_of(const Shard& shard, const InFlight* in_flight) const;
   void forget_key(Shard& shard, InFlight* in_flight);
   std::uint32_t unblock_successor(Shard& shard, std::uint32_t index);
   Op record(OpKind kind, const InFlight* in_flight) const;
@@ -132,13 +157,17 @@ class Dispatcher {
   const Durability durability_;
   const FailurePolicy on_failure_;
   Executor* executor_ = nullptr;
-  std::unique_ptr<InFlight[]> in_flight_;  // by cell
+  std::unique_ptr<InFlight[]> in_flight_;  // by cell; those with a lease are on the heap
+  Leases leases_;
 
   // Posted pieces of work that have not left. seq_cst throughout: partners are the tails of the
   // rings (a worker that leaves looks again, the tick thread that published looks at it).
   std::atomic<std::size_t> active_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> refusing_{false};
+  std::atomic<bool> paused_{false};
+  // Written and read by the tick thread, or the host.
+  std::atomic<std::int64_t> next_allowed_ns_{kNever};
 
   std::atomic<std::uint64_t> started_{0};
   std::atomic<std::uint64_t> skipped_{0};

@@ -20,6 +20,12 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// Never into the past, however far.
+std::int64_t plus(std::int64_t base, std::int64_t delay) noexcept {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
+}
+
 constexpr std::uint32_t kNoIndex = 0xffffffff;
 
 }  // namespace
@@ -28,6 +34,7 @@ constexpr std::uint32_t kNoIndex = 0xffffffff;
 void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended) {
   std::vector<MailItem> mail;
   const Shard* held = nullptr;
+  bool buried = false;
   std::unique_lock<std::mutex> lock;
   for (const auto& [in_flight, outcome] : ended) {
     Shard& shard = parts_.table.shard_for(in_flight->id);
@@ -37,6 +44,7 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
       held = &shard;
     }
     const std::uint32_t freed = end_attempt(shard, in_flight, outcome);
+    buried |= in_flight->node->load() == in_flight->running.with(State::kDead);
     if (freed != kNoIndex) {
       // Its schedule may have been dropped by a wheel while it was blocked.
       const Node& node = parts_.table.node(freed);
@@ -47,9 +55,43 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
     }
   }
   lock = {};
+  bool waited_for = false;
+  for (const auto& [in_flight, outcome] : ended) {
+    in_flight->type->leave();
+    waited_for |= in_flight->type->limited() && in_flight->type->ring.size() != 0;
+  }
+  if (waited_for) {
+    parts_.wake_ticker();  // Nobody may be there to start the next of its type.
+  }
   if (!mail.empty() && parts_.mailbox.put(mail, 0)) {
     parts_.wake_ticker();
   }
+  if (buried) {
+    parts_.trim_dead_letters();
+  }
+}
+
+Status Dispatcher::extend_lease(InFlight* in_flight, std::chrono::nanoseconds by) {
+  Lease* const lease = in_flight->lease;
+  if (lease == nullptr || leases_.extend(lease, parts_.now_on(ClockKind::kBoot) + by.count())) {
+    return {};
+  }
+  return Status(Code::kStaleLease, "the lease was over");
+}
+
+// Their tasks are due at once: a handler that hangs has cost them time enough.
+void Dispatcher::sweep_leases(std::int64_t boot_now_ns, bool watching) {
+  if (watching) {
+    leases_.look(boot_now_ns);
+  }
+  if (boot_now_ns < leases_.next()) {
+    return;
+  }
+  for (InFlight& over : leases_.take_over(boot_now_ns)) {
+    const std::pair<InFlight*, Outcome> ended(&over, {Outcome::Kind::kRetry, 0, "lease_expired"});
+    end_attempts({&ended, 1});
+  }
+  parts_.commit.nudge();
 }
 
 // Answers the task that waited for this one to end, if there is one.
@@ -61,7 +103,10 @@ std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const O
       end_done(shard, in_flight);
       break;
     case Outcome::Kind::kCrashed:
-      end_dead(shard, in_flight, DeadReason::kCrash, "its process ended too often");
+      end_dead(shard, in_flight, DeadReason::kCrash, "crash: its process ended too often");
+      break;
+    case Outcome::Kind::kLate:
+      end_dead(shard, in_flight, DeadReason::kLate, "expired_late");
       break;
     case Outcome::Kind::kFailed:
     case Outcome::Kind::kRetry:
@@ -119,7 +164,7 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
   node.store(in_flight->running.with(State::kDone));
   Op op = record(OpKind::kDone, in_flight);
   op.releases = true;
-  parts_.commit.enqueue(op, {}, {}, {}, nullptr);
+  parts_.commit.enqueue(op);
 }
 
 // A failed attempt of a task that must not come back: cancel() was called while it ran, or its key
@@ -132,20 +177,35 @@ void Dispatcher::end_dropped(Shard& shard, InFlight* in_flight, bool replaced) {
   node.store(in_flight->running.with(State::kCancelled));
   Op op = record(OpKind::kDone, in_flight);
   op.releases = true;
-  parts_.commit.enqueue(op, {}, {}, {}, nullptr);
+  parts_.commit.enqueue(op);
 }
 
 void Dispatcher::end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
   Node& node = *in_flight->node;
   node.failures = static_cast<std::uint16_t>(std::min(node.failures + 1, 65535));
-  const std::uint32_t max_attempts = in_flight->type->policy.retry.max_attempts;
+  const Attributes attributes = attributes_of(shard, in_flight);
+  const RetryPolicy& retry = attributes.retry ? *attributes.retry : in_flight->type->policy.retry;
   // Behind the last number of an attempt there is none that is greater: no retry without end.
   const bool numbers_left = in_flight->attempt != kAttemptMax;
-  if (!numbers_left || (max_attempts != 0 && node.failures >= max_attempts)) {
+  if (!numbers_left || (retry.max_attempts != 0 && node.failures >= retry.max_attempts)) {
     end_dead(shard, in_flight, DeadReason::kAttempts, outcome.reason);
-  } else {
-    end_retry(shard, in_flight, outcome);
+    return;
   }
+  const std::int64_t delay_ns = outcome.kind == Outcome::Kind::kRetry
+                                    ? std::max<std::int64_t>(outcome.delay_ns, 0)
+                                    : backoff(retry, node.failures, in_flight->id.value).count();
+  Attributes next = attributes;
+  if (retry.total_timeout.count() != 0) {
+    if (next.first_due_wall_ns == 0) {
+      next.first_due_wall_ns = in_flight->wall_ns;
+    }
+    const std::int64_t planned_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
+    if (planned_ns > plus(next.first_due_wall_ns, retry.total_timeout.count())) {
+      end_dead(shard, in_flight, DeadReason::kTimeout, outcome.reason);
+      return;
+    }
+  }
+  end_retry(shard, in_flight, outcome.reason, delay_ns, std::move(next));
 }
 
 void Dispatcher::end_dead(Shard& shard,
@@ -157,30 +217,32 @@ void Dispatcher::end_dead(Shard& shard,
   parts_.limits.give(node.data_bytes());
   ++shard.counts.dead;
   std::string& error = shard.errors[in_flight->id.value];
-  if (reason == DeadReason::kCrash) {
-    error = "crash: " + printable(text);
-  } else {
-    error = printable(text);
-  }
+  error = printable(text);
+  Attributes attributes = attributes_of(shard, in_flight);
+  attributes.died_wall_ns = parts_.now_on(ClockKind::kWall);
+  attributes.reason = reason;
+  const std::string encoded = encode(attributes);
+  parts_.table.dead_letters.add(in_flight->id, attributes.died_wall_ns);
+  parts_.table.set_attributes(shard, slot_of(in_flight->id.index()), std::move(attributes));
   node.store(in_flight->running.with(State::kDead));
   Op op = record(OpKind::kDead, in_flight);
   op.reason = reason;
   op.failures = node.failures;
   op.attempts = node.attempts.load(std::memory_order_relaxed);
   op.crashes = node.crashes;
-  parts_.commit.enqueue(op, {}, {}, error, nullptr);
+  parts_.commit.enqueue(op, {.text = error, .attributes = encoded});
 }
 
-void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+Attributes Dispatcher::attributes_of(const Shard& shard, const InFlight* in_flight) const {
+  return parts_.table.attributes_of(shard, slot_of(in_flight->id.index()));
+}
+
+void Dispatcher::end_retry(Shard& shard,
+                           InFlight* in_flight,
+                           std::string_view reason,
+                           std::int64_t delay_ns,
+                           Attributes attributes) {
   Node& node = *in_flight->node;
-  const std::int64_t delay_ns =
-      outcome.kind == Outcome::Kind::kRetry
-          ? std::max<std::int64_t>(outcome.delay_ns, 0)
-          : backoff(in_flight->type->policy.retry, node.failures, in_flight->id.value).count();
-  const auto plus = [](std::int64_t base, std::int64_t delay) {
-    std::int64_t sum = 0;
-    return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
-  };
   Op op = record(OpKind::kRetry, in_flight);
   NodeContent content = content_of(node);
   content.lsn = kNoLsnYet;
@@ -188,10 +250,13 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
   content.wall_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
   content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) &
                                             ~(kFlagOverdue | kFlagForeignSession));
+  const std::string encoded = encode(attributes);
+  content.flags |= encoded.empty() ? std::uint8_t{0} : kFlagAttributes;
   node.store(in_flight->running.with(State::kMoving));
+  parts_.table.set_attributes(shard, slot_of(in_flight->id.index()), std::move(attributes));
   write_content(node, content);
   std::string& error = shard.errors[in_flight->id.value];
-  error = printable(outcome.reason);
+  error = printable(reason);
   op.clock = ClockKind::kBoot;
   op.boot_deadline_ns = content.deadline_ns;
   op.wall_deadline_ns = content.wall_ns;
@@ -200,7 +265,7 @@ void Dispatcher::end_retry(Shard& shard, InFlight* in_flight, const Outcome& out
   op.attempts = content.attempts;
   op.crashes = content.crashes;
   node.store(in_flight->running.bumped(State::kScheduled));
-  parts_.commit.enqueue(op, {}, {}, error, &node.lsn);
+  parts_.commit.enqueue(op, {.text = error, .attributes = encoded}, &node.lsn);
 }
 
 }  // namespace countwheel::detail

@@ -77,6 +77,22 @@ Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
   if (Status status = validate(policy.retry); !status.ok()) {
     return status;
   }
+  if (policy.lease.count() < 0 || policy.lease > detail::kLeaseMax) {
+    return Status(Code::kOutOfRange,
+                  "TypePolicy::lease is " + std::to_string(policy.lease.count()) +
+                      " ns, allowed: 0 to 30 days");
+  }
+  if (!(policy.max_per_second >= 0.0 && policy.max_per_second <= 1e6) || policy.burst == 0) {
+    return Status(Code::kOutOfRange,
+                  "TypePolicy::max_per_second is " + std::to_string(policy.max_per_second) +
+                      ", burst " + std::to_string(policy.burst) +
+                      ", allowed: 0 to 1,000,000 and 1 and more");
+  }
+  if (policy.max_lateness.count() < 0) {
+    return Status(Code::kOutOfRange,
+                  "TypePolicy::max_lateness is " + std::to_string(policy.max_lateness.count()) +
+                      " ns, allowed: 0 and more");
+  }
   const Result<std::uint32_t> slack = detail::slack_us(policy.slack.value_or(core_->options.slack));
   if (!slack.ok()) {
     return slack.status();
@@ -94,6 +110,7 @@ Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
   entry.handler = std::move(handler);
   entry.policy = std::move(policy);
   entry.slack_us.store(*slack);
+  entry.rate.set(entry.policy.max_per_second, entry.policy.burst);
   entry.ring.open();
   entry.ready.store(true, std::memory_order_release);
   core_->ticker.wake();
@@ -189,6 +206,15 @@ Change Engine::reschedule(std::string_view key, Deadline deadline) {
   return reschedule(key, deadline, core_->options.durability);
 }
 
+Change Engine::reschedule_if(TaskId id, WallTime expected, Deadline deadline) {
+  const Durability level = core_->options.durability;
+  return acknowledged(core_->reschedule(id, deadline, level, expected), *core_, level);
+}
+Change Engine::reschedule_if(std::string_view key, WallTime expected, Deadline deadline) {
+  const Durability level = core_->options.durability;
+  return acknowledged(core_->reschedule(key, deadline, level, expected), *core_, level);
+}
+
 Result<TaskInfo> Engine::find(TaskId id) const {
   return core_->find(id);
 }
@@ -209,25 +235,36 @@ Result<TaskInfo> Engine::find(std::string_view key) const {
 }
 
 std::vector<TaskInfo> Engine::list(TaskId after, std::size_t limit) const {
-  std::vector<TaskInfo> tasks;
-  if (!core_->open_for_reading().ok()) {
-    return tasks;
+  return core_->list(after, limit, /*dead_only=*/false);
+}
+
+std::vector<TaskInfo> Engine::dead_letters(TaskId after, std::size_t limit) const {
+  return core_->list(after, limit, /*dead_only=*/true);
+}
+
+Result<TaskId> Engine::requeue(TaskId id, Deadline deadline) {
+  const Durability level = core_->options.durability;
+  const Result<Submitted> submitted = core_->requeue(id, deadline, level);
+  if (!submitted.ok()) {
+    return submitted.status();
   }
-  std::uint32_t number = detail::shard_of(after.index());
-  std::uint32_t slot = after ? detail::slot_of(after.index()) + 1 : 0;
-  for (; number < detail::kShards && tasks.size() < limit; ++number, slot = 0) {
-    detail::Shard& shard = core_->table.shard(number);
-    const std::lock_guard lock(shard.mutex);
-    for (; slot < shard.used_slots && tasks.size() < limit; ++slot) {
-      const detail::Node& node = shard.nodes.at(slot);
-      const State state = node.load().state();
-      if (state == State::kScheduled || state == State::kRunning || state == State::kDead) {
-        const std::uint32_t index = number << detail::kSlotBits | slot;
-        tasks.push_back(core_->info(shard, TaskId::of(index, node.load().generation()), node));
-      }
-    }
+  if (Status status = wait_durable(submitted->lsn, level); !status.ok()) {
+    return status;
   }
-  return tasks;
+  return submitted->id;
+}
+
+Result<Submitted> Engine::submit_requeue(TaskId id, Deadline deadline) {
+  return core_->requeue(id, deadline, core_->options.durability);
+}
+
+Change Engine::purge(TaskId id) {
+  const Durability level = core_->options.durability;
+  return acknowledged(core_->purge(id, level), *core_, level);
+}
+
+Change Engine::submit_purge(TaskId id) {
+  return core_->purge(id, core_->options.durability);
 }
 
 Result<bool> Engine::is_due(TaskId id) const {
@@ -238,6 +275,14 @@ Result<bool> Engine::is_due(TaskId id) const {
   const Instant now = core_->now();
   return task->clock == ClockKind::kBoot ? now.boot_ns >= task->boot_deadline_ns
                                          : now.wall_ns >= task->deadline.time_since_epoch().count();
+}
+
+Status Engine::pause(std::string_view type) {
+  return core_->set_paused(type, true);
+}
+
+Status Engine::resume(std::string_view type) {
+  return core_->set_paused(type, false);
 }
 
 Lsn Engine::durable_lsn(Durability durability) const noexcept {

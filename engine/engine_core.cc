@@ -52,7 +52,8 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
                   cells,
                   limits,
                   [this](ClockKind face) { return now_on(face); },
-                  [this] { ticker.wake(); }},
+                  [this] { ticker.wake(); },
+                  [this] { trim_dead_letters(); }},
                  options.durability,
                  options.on_journal_failure),
       ticker({table,
@@ -109,6 +110,23 @@ Status EngineCore::open_for_calls() const {
   return open_for_reading();
 }
 
+Status EngineCore::set_paused(std::string_view type, bool paused) {
+  if (Status status = open_for_calls(); !status.ok()) {
+    return status;
+  }
+  if (type.empty()) {
+    dispatcher.set_paused(paused);
+  } else if (TaskType* known = types.find(type)) {
+    known->paused.store(paused);
+  } else {
+    return Status(Code::kNotFound, "no type is called " + std::string(type));
+  }
+  if (!paused) {
+    ticker.wake();  // It posts work for what waits.
+  }
+  return {};
+}
+
 Status EngineCore::start() {
   // Before the lock too: a handler that calls this must not wait for a stop() that waits for it.
   if (Status status = open_for_calls(); !status.ok() || phase.load() == Phase::kRunning) {
@@ -135,6 +153,7 @@ Status EngineCore::start() {
     }
   }
   phase.store(Phase::kRunning);
+  trim_dead_letters();
   return {};
 }
 
@@ -195,6 +214,10 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   if (const auto error = shard.errors.find(id.value); error != shard.errors.end()) {
     info.last_error = error->second;
   }
+  const Attributes attributes = table.attributes_of(shard, slot_of(id.index()));
+  info.dead_reason = attributes.reason;
+  info.died_at = WallTime(std::chrono::nanoseconds(attributes.died_wall_ns));
+  info.requeued_from = attributes.requeued_from;
   return info;
 }
 
@@ -214,6 +237,30 @@ Result<TaskInfo> EngineCore::find(TaskId id) const {
     return Status(Code::kNotFound);
   }
   return info(shard, id, *node);
+}
+
+std::vector<TaskInfo> EngineCore::list(TaskId after, std::size_t limit, bool dead_only) const {
+  std::vector<TaskInfo> tasks;
+  if (!open_for_reading().ok()) {
+    return tasks;
+  }
+  auto& shards = const_cast<TaskTable&>(table);
+  std::uint32_t number = shard_of(after.index());
+  std::uint32_t slot = after ? slot_of(after.index()) + 1 : 0;
+  for (; number < kShards && tasks.size() < limit; ++number, slot = 0) {
+    Shard& shard = shards.shard(number);
+    const std::lock_guard lock(shard.mutex);
+    for (; slot < shard.used_slots && tasks.size() < limit; ++slot) {
+      const Node& node = shard.nodes.at(slot);
+      const State state = node.load().state();
+      const bool live = state == State::kScheduled || state == State::kRunning;
+      if (state == State::kDead || (live && !dead_only)) {
+        const std::uint32_t index = number << kSlotBits | slot;
+        tasks.push_back(info(shard, TaskId::of(index, node.load().generation()), node));
+      }
+    }
+  }
+  return tasks;
 }
 
 Stats EngineCore::stats() const {
@@ -262,6 +309,10 @@ std::string EngineCore::check_invariants() {
       const Node& node = shard.nodes.at(slot);
       const State state = node.load().state();
       dead += state == State::kDead ? 1 : 0;
+      if (node.has(kFlagAttributes) != shard.attributes.contains(slot)) {
+        return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
+               " has attributes and says otherwise, or the reverse";
+      }
       if (state != State::kScheduled && state != State::kRunning) {
         continue;
       }

@@ -74,8 +74,22 @@ class EngineCore {
   Result<Submitted> submit(const TaskSpec& spec);
   Change cancel(TaskId id, Durability durability);
   Change cancel(std::string_view key, Durability durability);
-  Change reschedule(TaskId id, const Deadline& deadline, Durability durability);
-  Change reschedule(std::string_view key, const Deadline& deadline, Durability durability);
+  // `expected`: only if that is its deadline on the wall.
+  Change reschedule(TaskId id,
+                    const Deadline& deadline,
+                    Durability durability,
+                    std::optional<WallTime> expected = {});
+  Change reschedule(std::string_view key,
+                    const Deadline& deadline,
+                    Durability durability,
+                    std::optional<WallTime> expected = {});
+
+  // -- Dead letters (dead_letters.cc) --
+
+  Result<Submitted> requeue(TaskId id, const Deadline& deadline, Durability durability);
+  Change purge(TaskId id, Durability durability);
+  // Purges what EngineOptions does not keep.
+  void trim_dead_letters();
 
   // For the cleaner (carry.cc).
   void carry_task(TaskId id);
@@ -83,9 +97,12 @@ class EngineCore {
   void carry_type_record(const TaskType& type);
 
   Result<TaskInfo> find(TaskId id) const;
+  std::vector<TaskInfo> list(TaskId after, std::size_t limit, bool dead_only) const;
   TaskInfo info(const Shard& shard, TaskId id, const Node& node) const;
   Stats stats() const;
   std::string check_invariants();
+
+  Status set_paused(std::string_view type, bool paused);
 
   Status start();
   Status stop(std::chrono::nanoseconds drain);
@@ -128,11 +145,16 @@ class EngineCore {
                                           const Request& request,
                                           std::uint32_t index,
                                           Word word);
+  Result<Submitted> requeue_locked(Shard& shard,
+                                   TaskId dead_id,
+                                   const ResolvedDeadline& deadline,
+                                   Durability durability);
   Change cancel_locked(Shard& shard, TaskId id, Durability durability);
   Change reschedule_locked(Shard& shard,
                            TaskId id,
                            const ResolvedDeadline& deadline,
-                           Durability durability);
+                           Durability durability,
+                           std::optional<WallTime> expected);
   void leave_key(Shard& shard, Node& node, std::uint32_t index);
   Status refuse(Status status);
 };

@@ -64,14 +64,12 @@ Status GroupCommit::accepting() const {
 }
 
 std::uint64_t GroupCommit::enqueue(const Op& op,
-                                   std::string_view key,
-                                   std::string_view payload,
-                                   std::string_view text,
+                                   const OpBytes& bytes,
                                    std::atomic<std::uint64_t>* lsn,
                                    std::optional<Undo> undo) noexcept {
   const std::lock_guard lock(queue_mutex_);
   const std::uint64_t mine = next_lsn_.load(std::memory_order_relaxed);
-  incoming_.push(op, key, payload, text);
+  incoming_.push(op, bytes);
   Op& pushed = incoming_.ops.back();
   pushed.lsn = mine;
   if (pushed.kind == OpKind::kSchedule && pushed.base_lsn == 0) {

@@ -72,10 +72,8 @@ class GroupCommit {
   // see the operation. With kSchedule and base_lsn 0 the base is the LSN itself. Ends the process
   // when memory is lacking: the state it records has changed already.
   std::uint64_t enqueue(const Op& op,
-                        std::string_view key,
-                        std::string_view payload,
-                        std::string_view text,
-                        std::atomic<std::uint64_t>* lsn,
+                        const OpBytes& bytes = {},
+                        std::atomic<std::uint64_t>* lsn = nullptr,
                         std::optional<Undo> undo = std::nullopt) noexcept;
   // After the shard lock was released: somebody will commit what was enqueued.
   void nudge() noexcept;

@@ -3,6 +3,7 @@
 #ifndef COUNTWHEEL_ENGINE_IN_FLIGHT_H_
 #define COUNTWHEEL_ENGINE_IN_FLIGHT_H_
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -17,25 +18,31 @@ namespace countwheel::detail {
 // greater than the one before.
 inline constexpr std::uint16_t kAttemptMax = 0xffff;
 
+struct Lease;
 struct Worker;
 
 struct InFlight {
   TaskId id;
   Node* node = nullptr;
-  const TaskType* type = nullptr;
+  TaskType* type = nullptr;
   Word running;  // the word while the handler runs
   std::int64_t lateness_ns = 0;
   std::uint64_t sequence = 0;
   std::uint32_t cell = 0;
   std::uint16_t attempt = 0;
   bool overdue = false;
+  std::int64_t wall_ns = 0;  // the deadline on the wall
+  Lease* lease = nullptr;    // leases.h; owns this, if the type has a lease
   Worker* worker = nullptr;  // whose handler it was given to
   int exceptions = 0;        // in flight when the handler was called
 };
 
+inline constexpr std::chrono::nanoseconds kLeaseMax = std::chrono::hours(24 * 30);
+
 // How an attempt ended.
 struct Outcome {
-  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed };
+  // kCrashed, kLate: it was not started at all.
+  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed, kLate };
   Kind kind = Kind::kDone;
   std::int64_t delay_ns = 0;  // kRetry
   std::string reason;         // kFailed, kRetry

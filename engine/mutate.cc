@@ -25,14 +25,41 @@ struct EngineCore::Request {
   std::uint32_t slack_us = 0;
   std::uint32_t shard = 0;
   Durability durability = Durability::kDisk;
+  Attributes attributes;
+  std::string encoded_attributes;
 
+  OpBytes op_bytes() const {
+    return {.key = spec.key, .payload = spec.payload, .attributes = encoded_attributes};
+  }
   std::uint64_t bytes() const noexcept { return spec.key.size() + spec.payload.size(); }
   NodeContent content() const {
     NodeContent content;
     deadline.put_into(&content);
     content.slack_us = slack_us;
     content.type = type->number;
+    content.flags |= attributes.empty() ? std::uint8_t{0} : kFlagAttributes;
     return content;
+  }
+  // Checks what only some tasks have.
+  Status read_attributes() {
+    if (spec.retry != nullptr) {
+      if (Status status = validate(*spec.retry); !status.ok()) {
+        return status;
+      }
+      attributes.retry = *spec.retry;
+    }
+    if (spec.max_lateness) {
+      if (spec.max_lateness->count() < 0) {
+        return Status(Code::kOutOfRange,
+                      "TaskSpec::max_lateness is " + std::to_string(spec.max_lateness->count()) +
+                          " ns, allowed: 0 and more");
+      }
+      attributes.max_lateness_ns = spec.max_lateness->count();
+    }
+    if (!attributes.empty()) {
+      encoded_attributes = encode(attributes);
+    }
+    return {};
   }
   Op record(TaskId id) const {
     Op op;
@@ -80,6 +107,9 @@ Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
       return refuse(slack.status());
     }
     request.slack_us = *slack;
+  }
+  if (Status status = request.read_attributes(); !status.ok()) {
+    return refuse(std::move(status));
   }
   request.durability = spec.durability.value_or(options.durability);
   request.shard =
@@ -130,6 +160,9 @@ Submitted EngineCore::add(Shard& shard,
   NodeContent content = request.content();
   content.flags |= extra_flags;
   write_content(node, content);
+  if (!request.attributes.empty()) {
+    shard.attributes[slot_of(id.index())] = request.attributes;
+  }
   if ((extra_flags & kFlagBlocked) != 0) {
     const auto holder = table.find_key(shard, request.shard, request.spec.key);
     COUNTWHEEL_ASSERT(holder.has_value());
@@ -142,8 +175,7 @@ Submitted EngineCore::add(Shard& shard,
   }
   ++shard.counts.scheduled;
   node.store(Word::of(id.generation(), 0, State::kScheduled));
-  const std::uint64_t lsn =
-      commit.enqueue(request.record(id), request.spec.key, request.spec.payload, {}, &node.lsn);
+  const std::uint64_t lsn = commit.enqueue(request.record(id), request.op_bytes(), &node.lsn);
   return {id, {lsn}, false};
 }
 
@@ -157,17 +189,22 @@ std::optional<Result<Submitted>> EngineCore::meet_holder(Shard& shard,
   for (;;) {
     const Word word = node.load();
     const TaskId id = TaskId::of(holder, word.generation());
-    const bool replace = request.spec.key_policy == KeyPolicy::kReplace;
-    if (word.state() == State::kRunning) {
-      if (replace || dispatcher.in_handler_of(id)) {
-        *blocked = true;
-        return std::nullopt;
-      }
-    } else if (replace) {
+    const KeyPolicy policy = request.spec.key_policy;
+    // Its own key from its handler is for the time after it, whatever the policy.
+    if (word.state() == State::kRunning &&
+        (policy == KeyPolicy::kReplace || dispatcher.in_handler_of(id))) {
+      *blocked = true;
+      return std::nullopt;
+    }
+    if (policy == KeyPolicy::kReplace) {
       if (auto answer = upsert(shard, request, holder, word)) {
         return answer;
       }
       continue;  // It started meanwhile.
+    }
+    if (policy == KeyPolicy::kKeep) {
+      // Acknowledged when all that is known of it is as durable as this call asks for.
+      return Result<Submitted>(Submitted{.id = id, .lsn = {commit.last_lsn()}, .kept = true});
     }
     return Result<Submitted>(Status(Code::kExists, name_of(id) + " has this key"));
   }
@@ -195,6 +232,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   undo.has_data = true;
   undo.data.assign(node.data(), node.data_bytes());
   undo.key_bytes = static_cast<std::uint16_t>(node.key_bytes);
+  undo.attributes = encode(table.attributes_of(shard, slot_of(index)));
   shard.keys.erase(slot_of(index));
   TaskTable::drop_data(node);
   if (!TaskTable::put_data(node, request.spec.key, request.spec.payload)) {
@@ -218,6 +256,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   NodeContent content = request.content();
   content.flags |= undo.before.flags & kFlagsOfSuccession;
   content.attempts = undo.before.attempts;  // Fencing tokens ascend while the id stays.
+  table.set_attributes(shard, slot_of(index), request.attributes);
   write_content(node, content);
   ++shard.counts.scheduled;
   ++shard.counts.replaced;
@@ -225,8 +264,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   Op op = request.record(id);
   op.upsert = true;
   op.attempts = content.attempts;
-  const std::uint64_t lsn =
-      commit.enqueue(op, request.spec.key, request.spec.payload, {}, &node.lsn, std::move(undo));
+  const std::uint64_t lsn = commit.enqueue(op, request.op_bytes(), &node.lsn, std::move(undo));
   return Result<Submitted>(Submitted{id, {lsn}, true});
 }
 

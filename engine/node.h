@@ -51,6 +51,7 @@ inline constexpr std::uint8_t kFlagBlocked = 8;   // waits for the running task 
 inline constexpr std::uint8_t kFlagKeyLost = 16;  // its key belongs to its successor
 inline constexpr std::uint8_t kFlagForeignSession = 32;  // boot deadline of an earlier session
 inline constexpr std::uint8_t kFlagNeeded = 64;  // its predecessor's failure ended in its favour
+inline constexpr std::uint8_t kFlagAttributes = 128;  // has an entry in Shard::attributes
 // What a task is to others of its key: not undone with its deadline.
 inline constexpr std::uint8_t kFlagsOfSuccession = kFlagBlocked | kFlagKeyLost | kFlagNeeded;
 

@@ -26,6 +26,19 @@ struct Undo {
   bool has_data = false;  // an upsert: key and payload were replaced too
   std::string data;       // the old key and payload
   std::uint16_t key_bytes = 0;
+  std::string attributes;  // the old ones, encoded
+};
+
+// The bytes of an operation. Views need to live only until it is queued.
+struct OpBytes {
+  std::string_view key = {};
+  std::string_view payload = {};
+  std::string_view text = {};
+  std::string_view attributes = {};
+
+  std::size_t size() const noexcept {
+    return key.size() + payload.size() + text.size() + attributes.size();
+  }
 };
 
 // The bytes of operations: blocks that never move, reused after clear().
@@ -77,18 +90,18 @@ struct OpQueue {
 
   bool empty() const noexcept { return ops.empty(); }
 
-  void push(const Op& op, std::string_view key, std::string_view payload, std::string_view text) {
+  void push(const Op& op, const OpBytes& bytes) {
     Op& pushed = ops.emplace_back(op);
-    pushed.key_bytes = static_cast<std::uint16_t>(key.size());
-    pushed.payload_bytes = static_cast<std::uint32_t>(payload.size());
-    pushed.text_bytes = static_cast<std::uint16_t>(text.size());
-    const std::size_t bytes = key.size() + payload.size() + text.size();
-    if (bytes == 0) {
+    pushed.key_bytes = static_cast<std::uint16_t>(bytes.key.size());
+    pushed.payload_bytes = static_cast<std::uint32_t>(bytes.payload.size());
+    pushed.text_bytes = static_cast<std::uint16_t>(bytes.text.size());
+    pushed.attribute_bytes = static_cast<std::uint16_t>(bytes.attributes.size());
+    if (bytes.size() == 0) {
       return;
     }
-    char* to = arena.take(bytes);
+    char* to = arena.take(bytes.size());
     pushed.data = to;
-    for (const std::string_view part : {key, payload, text}) {
+    for (const std::string_view part : {bytes.key, bytes.payload, bytes.text, bytes.attributes}) {
       if (!part.empty()) {
         std::memcpy(to, part.data(), part.size());
         to += part.size();

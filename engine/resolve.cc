@@ -37,6 +37,10 @@ Status validate(const EngineOptions& options) {
   if (options.reserve_count > options.max_pending_count) {
     return refuse("reserve_count", std::to_string(options.reserve_count), "0 to max_pending_count");
   }
+  if (options.max_dead_age.count() < 0) {
+    return refuse(
+        "max_dead_age", std::to_string(options.max_dead_age.count()) + " ns", "0 and more");
+  }
   if (options.max_pending_bytes < 1) {
     return refuse("max_pending_bytes", "0", "1 and more");
   }

@@ -27,7 +27,8 @@ void put_deadline(NodeContent& content, const Op& op, bool same_session) {
   const bool boot = op.clock == ClockKind::kBoot;
   content.deadline_ns = boot ? op.boot_deadline_ns : op.wall_deadline_ns;
   content.wall_ns = op.wall_deadline_ns;
-  content.flags = boot ? detail::kFlagBoot : std::uint8_t{0};
+  content.flags = static_cast<std::uint8_t>((content.flags & detail::kFlagAttributes) |
+                                            (boot ? detail::kFlagBoot : 0));
   if (boot && !same_session) {
     content.flags |= detail::kFlagForeignSession;
   }
@@ -39,10 +40,33 @@ void note_error(Shard& shard, const Op& op) {
   }
 }
 
-void free_node(Shard& shard, Node& node, TaskId id) {
+void free_node(EngineCore& core, Node& node, TaskId id) {
+  Shard& shard = core.table.shard_for(id);
+  core.table.set_attributes(shard, detail::slot_of(id.index()), {});
   detail::TaskTable::drop_data(node);
   shard.errors.erase(id.value);
   node.store(Word::of(id.generation(), 0, State::kFree));
+}
+
+// What stands in the record replaces what the task had.
+Status put_attributes(EngineCore& core, const Op& op, NodeContent* content) {
+  Result<detail::Attributes> attributes = detail::decode_attributes(op.attributes());
+  if (!attributes.ok()) {
+    return Status(attributes.code(),
+                  "LSN " + std::to_string(op.lsn) + ": " + attributes.status().detail());
+  }
+  const auto flag = attributes->empty() ? 0 : detail::kFlagAttributes;
+  content->flags = static_cast<std::uint8_t>((content->flags & ~detail::kFlagAttributes) | flag);
+  if (const TaskId letter = attributes->requeued_from; letter && op.kind == OpKind::kSchedule) {
+    // The same record ends the dead letter; a carried one has done so before.
+    Node* const dead = core.table.find(core.table.shard_for(letter), letter);
+    if (dead != nullptr && dead->load().state() == State::kDead) {
+      free_node(core, *dead, letter);
+    }
+  }
+  core.table.set_attributes(
+      core.table.shard_for(op.id), detail::slot_of(op.id.index()), *std::move(attributes));
+  return {};
 }
 
 Status apply_schedule(EngineCore& core, const Op& op, bool same_session) {
@@ -70,6 +94,9 @@ Status apply_schedule(EngineCore& core, const Op& op, bool same_session) {
   content.failures = op.failures;
   content.attempts = op.attempts;
   content.crashes = op.crashes;
+  if (Status status = put_attributes(core, op, &content); !status.ok()) {
+    return status;
+  }
   detail::write_content(*node, content);
   note_error(shard, op);
   node->store(Word::of(op.id.generation(), 0, op.dead ? State::kDead : State::kScheduled));
@@ -88,7 +115,7 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
   switch (op.kind) {
     case OpKind::kCancel:
     case OpKind::kDone:
-      free_node(shard, *node, op.id);
+      free_node(core, *node, op.id);
       return {};
     case OpKind::kReschedule:
       put_deadline(content, op, same_session);
@@ -101,6 +128,9 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
       content.failures = op.failures;
       content.attempts = op.attempts;
       content.crashes = op.crashes;
+      if (Status status = put_attributes(core, op, &content); !status.ok()) {
+        return status;
+      }
       detail::write_content(*node, content);
       note_error(shard, op);
       return {};
@@ -108,6 +138,9 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
       content.failures = op.failures;
       content.attempts = op.attempts;
       content.crashes = op.crashes;
+      if (Status status = put_attributes(core, op, &content); !status.ok()) {
+        return status;
+      }
       detail::write_content(*node, content);
       note_error(shard, op);
       node->store(node->load().with(State::kDead));
@@ -161,7 +194,11 @@ void count_interrupted(EngineCore& core, RestoreSummary* summary) {
     if ((mark & 1) == 0) {
       error = "its process ended during attempt " + std::to_string(attempt);
     }
-    core.commit.enqueue(op, {}, {}, error, &node->lsn);
+    core.commit.enqueue(
+        op,
+        {.text = error,
+         .attributes = encode(core.table.attributes_of(shard, detail::slot_of(id.index())))},
+        &node->lsn);
   }
   core.cells.give(unused);
 }
@@ -233,6 +270,9 @@ Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary
       if (state == State::kDead) {
         ++shard.counts.dead;
         ++summary->dead;
+        core.table.dead_letters.add(
+            TaskId::of(number << detail::kSlotBits | slot, node.load().generation()),
+            core.table.attributes_of(shard, slot).died_wall_ns);
         continue;
       }
       ++summary->live;

@@ -94,6 +94,12 @@ Status validate(const RetryPolicy& policy) {
   if (policy.kind == RetryPolicy::Kind::kList && policy.delays.empty()) {
     return refuse("delays", "empty", "at least one delay");
   }
+  if (policy.delays.size() > 64) {
+    return refuse("delays", std::to_string(policy.delays.size()) + " delays", "at most 64");
+  }
+  if (policy.total_timeout.count() < 0) {
+    return refuse("total_timeout", std::to_string(policy.total_timeout.count()) + " ns", ">= 0");
+  }
   for (const std::chrono::nanoseconds delay : policy.delays) {
     if (delay.count() < 0) {
       return refuse("delays", std::to_string(delay.count()) + " ns", ">= 0");

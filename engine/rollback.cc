@@ -93,7 +93,21 @@ bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
   limits_.give(node.data_bytes());
   --shard.counts.scheduled;
   table_.release(op.id.index());
+  if (op.requeued_from) {
+    --shard.counts.replaced;
+    bury_again(shard, op.requeued_from);
+  }
   return true;
+}
+
+// What was taken out of the dead letters is one again.
+void Rollback::bury_again(Shard& shard, TaskId id) {
+  Node& node = table_.node(id.index());
+  const Word word = node.load();
+  COUNTWHEEL_ASSERT(word.generation() == id.generation() && word.state() == State::kCancelled);
+  node.store(word.with(State::kDead));
+  ++shard.counts.dead;
+  table_.dead_letters.add(id, table_.attributes_of(shard, slot_of(id.index())).died_wall_ns);
 }
 
 bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo) {
@@ -112,6 +126,9 @@ bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& u
   shard.keys.insert(slot_of(op.id.index()));
   limits_.force_bytes(node.data_bytes());
   limits_.give_bytes(new_bytes);
+  const Result<Attributes> attributes = decode_attributes(undo.attributes);
+  COUNTWHEEL_ASSERT(attributes.ok());
+  table_.set_attributes(shard, slot_of(op.id.index()), *attributes);
   restore_content(node, undo.before);
   node.store(word.bumped(State::kScheduled));
   --shard.counts.scheduled;
@@ -124,6 +141,11 @@ bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
   if (!op.releases) {
     // It only asked a running task not to come back.
     node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagCancelRequested));
+    return true;
+  }
+  if (op.dead) {
+    --shard.counts.cancelled;
+    bury_again(shard, op.id);
     return true;
   }
   const Word word = node.load();

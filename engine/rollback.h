@@ -35,6 +35,7 @@ class Rollback {
   bool undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_cancel(Shard& shard, Node& node, const Op& op);
   bool undo_reschedule(Node& node, const Op& op, const Undo& undo);
+  void bury_again(Shard& shard, TaskId id);
   void file(const Node& node, std::uint32_t index);
 
   TaskTable& table_;

@@ -44,6 +44,10 @@ std::string_view to_string(DeadReason reason) noexcept {
       return "attempts";
     case DeadReason::kCrash:
       return "crash";
+    case DeadReason::kTimeout:
+      return "timeout";
+    case DeadReason::kLate:
+      return "late";
   }
   return "unknown";
 }

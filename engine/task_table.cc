@@ -173,9 +173,35 @@ void TaskTable::release(std::uint32_t index) noexcept {
   if (!shard.errors.empty()) {
     shard.errors.erase(TaskId::of(index, word.generation()).value);
   }
+  if (node.has(kFlagAttributes)) {
+    shard.attributes.erase(slot);
+    node.flags.store(0, std::memory_order_relaxed);
+  }
   drop_data(node);
   node.store(word.bumped(State::kFree));
   append_free(shard, slot);
+}
+
+Attributes TaskTable::attributes_of(const Shard& shard, std::uint32_t slot) const {
+  if (!shard.nodes.at(slot).has(kFlagAttributes)) {
+    return {};
+  }
+  const auto found = shard.attributes.find(slot);
+  COUNTWHEEL_ASSERT(found != shard.attributes.end());
+  return found->second;
+}
+
+void TaskTable::set_attributes(Shard& shard, std::uint32_t slot, Attributes attributes) {
+  Node& node = shard.nodes.at(slot);
+  if (attributes.empty()) {
+    if (node.has(kFlagAttributes)) {
+      shard.attributes.erase(slot);
+      node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagAttributes));
+    }
+    return;
+  }
+  shard.attributes[slot] = std::move(attributes);
+  node.flags.fetch_or(kFlagAttributes);
 }
 
 bool TaskTable::put_data(Node& node, std::string_view key, std::string_view payload) noexcept {

@@ -23,6 +23,8 @@
 
 #include <countwheel/task.h>
 
+#include "attributes.h"
+#include "dead_letters.h"
 #include "node.h"
 
 namespace countwheel::detail {
@@ -111,6 +113,7 @@ struct alignas(64) Shard {
   std::uint32_t retired = 0;
   boost::unordered_flat_set<std::uint32_t, KeyHash, KeyEqual> keys;
   std::unordered_map<std::uint64_t, std::string> errors;        // id -> last error
+  std::unordered_map<std::uint32_t, Attributes> attributes;     // by slot, with kFlagAttributes
   std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
   ShardCounts counts;
 
@@ -153,6 +156,11 @@ class TaskTable {
   std::optional<TaskId> allocate(std::uint32_t number) noexcept;
   // Gives the slot back. REQUIRES: nobody can reach it by key any more.
   void release(std::uint32_t index) noexcept;
+  // A copy; empty for the many that have none.
+  Attributes attributes_of(const Shard& shard, std::uint32_t slot) const;
+  // Puts them in the place of what was there and keeps the node's flag. The node's flags may be
+  // written: REQUIRES: the word says kMoving, kFree or kRunning.
+  void set_attributes(Shard& shard, std::uint32_t slot, Attributes attributes);
   // Copies key and payload into the node, which has none. False when memory is lacking.
   static bool put_data(Node& node, std::string_view key, std::string_view payload) noexcept;
   static void drop_data(Node& node) noexcept;
@@ -175,6 +183,8 @@ class TaskTable {
   };
   // Lock-free; nothing when the task is not scheduled, is blocked, or changes meanwhile.
   std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
+
+  DeadLetters dead_letters;
 
  private:
   static void append_free(Shard& shard, std::uint32_t slot) noexcept;

@@ -19,6 +19,7 @@
 #include <countwheel/status.h>
 
 #include "due_ring.h"
+#include "rate_limit.h"
 
 namespace countwheel::detail {
 
@@ -34,6 +35,46 @@ struct TaskType {
   TypePolicy policy;
   std::atomic<std::uint32_t> slack_us;  // the policy's, or the engine's
   std::atomic<bool> ready{false};  // release in on(), acquire in the tick thread and in workers
+
+  std::atomic<bool> paused{false};
+  std::atomic<std::uint32_t> in_flight{0};  // attempts, counted while limited()
+  RateLimit rate;
+  bool limited() const noexcept { return policy.max_concurrent != 0; }
+  // False while nothing of it may start, whatever the rate.
+  bool open() const noexcept {
+    return !paused.load() && (!limited() || in_flight.load() < policy.max_concurrent);
+  }
+  // Counts one more attempt, if one more may start.
+  bool enter(std::int64_t boot_now_ns) noexcept {
+    if (rate.limited() && !rate.take(boot_now_ns)) {
+      return false;
+    }
+    std::uint32_t count = in_flight.load();
+    while (limited()) {
+      if (count >= policy.max_concurrent) {
+        not_started();
+        return false;
+      }
+      if (in_flight.compare_exchange_weak(count, count + 1)) {
+        return true;
+      }
+    }
+    return true;
+  }
+  // An attempt has ended.
+  void leave() noexcept {
+    if (limited()) {
+      in_flight.fetch_sub(1);
+    }
+  }
+  // What was entered for did not start.
+  void not_started() noexcept {
+    if (rate.limited()) {
+      rate.give_back();
+    }
+  }
+  // Tasks are claimed one by one.
+  bool singly() const noexcept { return limited() || rate.limited() || policy.lease.count() != 0; }
 
   DueRing ring;                                // opened by on()
   std::atomic<std::uint32_t> quick_claims{0};  // of workers, in a row

@@ -68,6 +68,7 @@ void Ticker::file(const MailItem& item) {
 std::size_t Ticker::step(std::size_t limit) {
   const std::lock_guard lock(step_mutex_);
   const Instant now = read_clock();
+  parts_.dispatcher.sweep_leases(now.boot_ns, parts_.eager);
   take_mail();
   const bool had_mail = !mail_.empty();
   mail_.clear();
@@ -205,6 +206,13 @@ Instant Ticker::next_wake() {
     } else if (side.wheel) {
       face = side.wheel->next_wake();
     }
+  }
+  wake.boot_ns = std::min(wake.boot_ns, parts_.dispatcher.next_allowed());
+  if (std::int64_t lease_end = parts_.dispatcher.next_lease_end(); lease_end != kNever) {
+    if (parts_.eager) {
+      lease_end = std::min(lease_end, last_.boot_ns + Leases::kBeatNs);
+    }
+    wake.boot_ns = std::min(wake.boot_ns, lease_end);
   }
   return wake;
 }

@@ -56,8 +56,9 @@ struct TickParts {
   Mailbox& mailbox;
   Dispatcher& dispatcher;
   std::function<Instant()> now;
-  // Workers are posted while a step is still handing over. False with Drive::kHost, whose executor
-  // may run handlers at once and so must not be called inside a step.
+  // Drive::kThreads: workers are posted while a step is still handing over, and the thread looks at
+  // the clock now and then while leases run. The executor of a host may run handlers at once and so
+  // must not be called inside a step, and when a host looks at the clock is its own affair.
   bool eager = true;
 };
 

@@ -154,6 +154,9 @@ class Dump {
     if (op.text_bytes > 0) {
       fmt::format_to(out, " \"{}\"", escaped(op.text(), 120));
     }
+    if (op.attribute_bytes > 0) {
+      fmt::format_to(out, " attributes {}", hex(op.attributes()));
+    }
     if (arguments_.payload && op.payload_bytes > 0) {
       fmt::format_to(out, "\n            {}", hex(op.payload()));
     }
@@ -195,6 +198,9 @@ class Dump {
     }
     if (op.text_bytes > 0) {
       object["text"] = escaped(op.text(), 512);
+    }
+    if (op.attribute_bytes > 0) {
+      object["attributes"] = hex(op.attributes());
     }
     if (arguments_.payload) {
       object["payload"] = hex(op.payload());

@@ -56,7 +56,6 @@ inline constexpr std::size_t kHeaderBytes = 128;
 // The highest values that format 1 knows; higher ones are `version`.
 inline constexpr OpKind kLastKind = OpKind::kType;
 inline constexpr Durability kLastDurability = Durability::kDisk;
-inline constexpr DeadReason kLastDeadReason = DeadReason::kCrash;
 
 namespace header_flag {
 inline constexpr std::uint8_t kCleanStop = 1;
@@ -74,13 +73,19 @@ inline constexpr std::uint8_t kGap = 0x80;
 // The second byte of operations with a deadline.
 namespace op_flag {
 inline constexpr std::uint8_t kBootClock = 1;
-inline constexpr std::uint8_t kSlack = 2;     // kSchedule only, as those below
-inline constexpr std::uint8_t kOrder = 4;     // the cleaner's: an order LSN of its own
-inline constexpr std::uint8_t kCounters = 8;  // failures, attempts, crashes
-inline constexpr std::uint8_t kDead = 16;     // a reason
-inline constexpr std::uint8_t kText = 32;     // the last error
-inline constexpr std::uint8_t kKnown = 63;
+inline constexpr std::uint8_t kSlack = 2;        // kSchedule only, as those below
+inline constexpr std::uint8_t kOrder = 4;        // the cleaner's: an order LSN of its own
+inline constexpr std::uint8_t kCounters = 8;     // failures, attempts, crashes
+inline constexpr std::uint8_t kDead = 16;        // a reason
+inline constexpr std::uint8_t kText = 32;        // the last error
+inline constexpr std::uint8_t kAttributes = 64;  // kRetry too
+inline constexpr std::uint8_t kKnown = 127;
 }  // namespace op_flag
+
+// The byte of a kDead that holds the reason.
+namespace reason_flag {
+inline constexpr std::uint8_t kAttributes = 0x80;
+}  // namespace reason_flag
 
 // Everything of an operation but its key, payload and text.
 inline constexpr std::size_t kOpFixedBytesMax = 96;

@@ -47,10 +47,14 @@ bool read_flags(ByteReader& reader, std::uint8_t known, std::uint8_t* flags, Op*
   return (*flags & ~known) == 0;
 }
 
-bool read_reason(ByteReader& reader, Op* op) noexcept {
-  const std::uint8_t reason = reader.u8();
+// False when this build does not know it.
+bool set_reason(int reason, Op* op) noexcept {
   op->reason = static_cast<DeadReason>(reason);
-  return reason <= static_cast<std::uint8_t>(kLastDeadReason);
+  return reason <= static_cast<int>(kLastDeadReason);
+}
+
+std::uint8_t known_flags(OpKind kind) noexcept {
+  return kind == OpKind::kRetry ? op_flag::kBootClock | op_flag::kAttributes : op_flag::kBootClock;
 }
 
 Status read_schedule(ByteReader& reader, Op* op) {
@@ -74,28 +78,40 @@ Status read_schedule(ByteReader& reader, Op* op) {
   std::uint64_t text = 0;
   if ((flags & op_flag::kDead) != 0) {
     op->dead = true;
-    if (!read_reason(reader, op)) {
+    if (!set_reason(reader.u8(), op)) {
       return newer("dead letter with an unknown reason");
     }
   }
   if ((flags & op_flag::kText) != 0) {
     text = read_small<std::uint16_t>(reader);
   }
+  if ((flags & op_flag::kAttributes) != 0) {
+    op->attribute_bytes = read_small<std::uint16_t>(reader);
+  }
   op->key_bytes = read_small<std::uint16_t>(reader);
-  if (!reader.ok() || op->key_bytes + text > reader.left()) {
+  if (!reader.ok() || op->key_bytes + text + op->attribute_bytes > reader.left()) {
     return corrupt("schedule shorter than it says");
   }
   op->text_bytes = static_cast<std::uint16_t>(text);
-  op->payload_bytes = static_cast<std::uint32_t>(reader.left() - op->key_bytes - text);
+  op->payload_bytes =
+      static_cast<std::uint32_t>(reader.left() - op->key_bytes - text - op->attribute_bytes);
   op->data = reader.rest().data();
   return {};
 }
 
-Status read_text(ByteReader& reader, Op* op) {
-  if (reader.left() > std::numeric_limits<std::uint16_t>::max()) {
-    return corrupt("text of " + std::to_string(reader.left()) + " bytes");
+// What is left of a retry or a dead letter.
+Status read_text(ByteReader& reader, bool has_attributes, Op* op) {
+  if (has_attributes) {
+    op->attribute_bytes = read_small<std::uint16_t>(reader);
   }
-  op->text_bytes = static_cast<std::uint16_t>(reader.left());
+  if (!reader.ok() || op->attribute_bytes > reader.left()) {
+    return corrupt("attributes longer than their operation");
+  }
+  const std::size_t text = reader.left() - op->attribute_bytes;
+  if (text > std::numeric_limits<std::uint16_t>::max()) {
+    return corrupt("text of " + std::to_string(text) + " bytes");
+  }
+  op->text_bytes = static_cast<std::uint16_t>(text);
   op->data = reader.rest().data();
   return {};
 }
@@ -111,7 +127,7 @@ Status read_fields(ByteReader& reader, Op* op) {
       return {};
     case OpKind::kReschedule:
     case OpKind::kRetry:
-      if (!read_flags(reader, op_flag::kBootClock, &flags, op)) {
+      if (!read_flags(reader, known_flags(op->kind), &flags, op)) {
         return newer("operation with flags " + std::to_string(flags));
       }
       op->id = read_id(reader);
@@ -120,14 +136,16 @@ Status read_fields(ByteReader& reader, Op* op) {
         return {};
       }
       read_counters(reader, op);
-      return read_text(reader, op);
-    case OpKind::kDead:
+      return read_text(reader, (flags & op_flag::kAttributes) != 0, op);
+    case OpKind::kDead: {
       op->id = read_id(reader);
-      if (!read_reason(reader, op)) {
+      const std::uint8_t reason = reader.u8();
+      if (!set_reason(reason & ~reason_flag::kAttributes, op)) {
         return newer("dead letter with an unknown reason");
       }
       read_counters(reader, op);
-      return read_text(reader, op);
+      return read_text(reader, (reason & reason_flag::kAttributes) != 0, op);
+    }
     case OpKind::kType:
       op->id = TaskId{read_small<std::uint16_t>(reader)};
       op->payload_bytes = static_cast<std::uint32_t>(reader.left());

@@ -18,10 +18,11 @@ static_assert(header_at::kStore + std::tuple_size_v<StoreUuid> == header_at::kGe
 std::string_view kept_data(const Op& op) noexcept {
   switch (op.kind) {
     case OpKind::kSchedule:
-      return {op.data, std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes};
+      return {op.data,
+              std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes + op.attribute_bytes};
     case OpKind::kRetry:
     case OpKind::kDead:
-      return op.text();
+      return {op.text().data(), std::size_t{op.text_bytes} + op.attribute_bytes};
     case OpKind::kType:
       return op.payload();
     default:
@@ -53,6 +54,10 @@ char* store_counters(char* out, const Op& op) noexcept {
   return store_varint(out, op.crashes);
 }
 
+char* store_attribute_length(char* out, const Op& op) noexcept {
+  return op.attribute_bytes == 0 ? out : store_varint(out, op.attribute_bytes);
+}
+
 std::uint8_t schedule_flags(const Op& op) noexcept {
   unsigned flags = op.clock == ClockKind::kBoot ? op_flag::kBootClock : 0U;
   flags |= op.slack_us != 0 ? op_flag::kSlack : 0U;
@@ -60,6 +65,7 @@ std::uint8_t schedule_flags(const Op& op) noexcept {
   flags |= op.failures != 0 || op.attempts != 0 || op.crashes != 0 ? op_flag::kCounters : 0U;
   flags |= op.dead ? op_flag::kDead : 0U;
   flags |= op.text_bytes != 0 ? op_flag::kText : 0U;
+  flags |= op.attribute_bytes != 0 ? op_flag::kAttributes : 0U;
   return static_cast<std::uint8_t>(flags);
 }
 
@@ -85,6 +91,9 @@ char* store_schedule(char* out, const Op& op) noexcept {
   if ((flags & op_flag::kText) != 0) {
     out = store_varint(out, op.text_bytes);
   }
+  if ((flags & op_flag::kAttributes) != 0) {
+    out = store_varint(out, op.attribute_bytes);
+  }
   return store_varint(out, op.key_bytes);
 }
 
@@ -106,12 +115,18 @@ char* store_fixed(char* out, const Op& op, std::uint64_t gap) noexcept {
       return store_word(out, op.id.value);
     case OpKind::kReschedule:
       return store_deadlines(store_word(store_byte(out, clock), op.id.value), op);
-    case OpKind::kRetry:
-      out = store_deadlines(store_word(store_byte(out, clock), op.id.value), op);
-      return store_counters(out, op);
-    case OpKind::kDead:
-      out = store_byte(store_word(out, op.id.value), static_cast<std::uint8_t>(op.reason));
-      return store_counters(out, op);
+    case OpKind::kRetry: {
+      const unsigned flags = clock | (op.attribute_bytes != 0 ? op_flag::kAttributes : 0U);
+      out = store_byte(out, static_cast<std::uint8_t>(flags));
+      out = store_counters(store_deadlines(store_word(out, op.id.value), op), op);
+      return store_attribute_length(out, op);
+    }
+    case OpKind::kDead: {
+      const unsigned reason = static_cast<unsigned>(op.reason) |
+                              (op.attribute_bytes != 0 ? reason_flag::kAttributes : 0U);
+      out = store_byte(store_word(out, op.id.value), static_cast<std::uint8_t>(reason));
+      return store_attribute_length(store_counters(out, op), op);
+    }
     case OpKind::kType:
       return store_varint(out, op.id.value);
     case OpKind::kNone:
@@ -174,7 +189,8 @@ void store_header(const BlobHeader& header, const Batch& batch, std::string_view
 std::size_t encoded_bytes_max(const Batch& batch) noexcept {
   std::size_t bytes = kHeaderBytes;
   for (const Op& op : batch.ops) {
-    bytes += kOpFixedBytesMax + std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes;
+    bytes += kOpFixedBytesMax + std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes +
+             op.attribute_bytes;
   }
   return bytes;
 }

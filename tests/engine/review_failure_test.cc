@@ -135,7 +135,9 @@ TEST_F(FailedLog, WithPolicyStopTheWorkersRest) {
   ASSERT_TRUE((*engine)->start().ok());
   std::vector<TaskSpec> specs(100, {.type = "test", .deadline = after(1ms)});
   std::vector<Submitted> made(specs.size());
+  ASSERT_TRUE((*engine)->pause().ok());  // until all are there
   ASSERT_TRUE((*engine)->submit_batch(specs, made).ok());
+  ASSERT_TRUE((*engine)->resume().ok());
   const auto give_up = std::chrono::steady_clock::now() + 10s;
   while ((*engine)->stats().health != Health::kFailed) {
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);

@@ -123,7 +123,8 @@ Status MemoryLog::append(const Batch& batch) {
         continue;
       }
       ++op_count;
-      const std::size_t bytes = std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes;
+      const std::size_t bytes =
+          std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes + op.attribute_bytes;
       StoredOp& kept = stored.ops.emplace_back();
       kept.op = op;
       kept.bytes.assign(op.data == nullptr ? "" : op.data, bytes);

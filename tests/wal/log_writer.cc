@@ -25,11 +25,16 @@ Op& BatchBuilder::add(OpKind kind, TaskId id) {
   return ops_.back();
 }
 
-void BatchBuilder::set_data(Op* op, std::string key, std::string payload, std::string text) {
+void BatchBuilder::set_data(Op* op,
+                            std::string key,
+                            std::string payload,
+                            std::string text,
+                            std::string attributes) {
   op->key_bytes = static_cast<std::uint16_t>(key.size());
   op->payload_bytes = static_cast<std::uint32_t>(payload.size());
   op->text_bytes = static_cast<std::uint16_t>(text.size());
-  bytes_.push_back(std::move(key) + payload + text);
+  op->attribute_bytes = static_cast<std::uint16_t>(attributes.size());
+  bytes_.push_back(std::move(key) + payload + text + attributes);
   op->data = bytes_.back().data();
 }
 

@@ -24,7 +24,11 @@ class BatchBuilder {
   Op& schedule(TaskId id, std::string key, std::string payload);
   Op& add(OpKind kind, TaskId id);
   // The bytes behind an operation.
-  void set_data(Op* op, std::string key, std::string payload, std::string text);
+  void set_data(Op* op,
+                std::string key,
+                std::string payload,
+                std::string text,
+                std::string attributes = {});
   // The next operation's LSN is one further.
   void skip_lsn() { ++skipped_; }
 

@@ -120,6 +120,18 @@ std::string every_kind_blob() {
   return encoded(batch);
 }
 
+std::string attributes_blob() {
+  // Requeued from index 8, generation 4.
+  const std::string attributes("\x03\x08\0\0\0\x04\0\0\0", 9);
+  BatchBuilder builder(1001);
+  builder.set_data(&builder.schedule(TaskId::of(9, 5), {}, {}), "key", "payload", {}, attributes);
+  builder.set_data(&builder.add(OpKind::kRetry, TaskId::of(9, 5)), {}, {}, "once", attributes);
+  Op* dead = &builder.add(OpKind::kDead, TaskId::of(9, 5));
+  dead->reason = DeadReason::kLate;
+  builder.set_data(dead, {}, {}, "expired_late", attributes);
+  return encoded(with_golden_fields(builder.batch(true)));
+}
+
 void expect_golden(const std::string& name, const std::string& bytes) {
   if (const char* directory = std::getenv("COUNTWHEEL_WRITE_GOLDEN"); directory != nullptr) {
     std::ofstream(std::string(directory) + "/" + name, std::ios::binary) << bytes;
@@ -135,6 +147,7 @@ void expect_golden(const std::string& name, const std::string& bytes) {
 TEST(Golden, FormatOneIsWrittenAsItAlwaysWas) {
   expect_golden("watermark.blob", watermark_blob());
   expect_golden("every_kind.blob", every_kind_blob());
+  expect_golden("attributes.blob", attributes_blob());
 }
 
 TEST(Golden, FormatOneIsReadAsItAlwaysWas) {
@@ -165,6 +178,22 @@ TEST(Golden, FormatOneIsReadAsItAlwaysWas) {
   EXPECT_EQ(ops[8].attempts, 6U);
   EXPECT_EQ(ops[9].payload(), "order.expire");
   EXPECT_EQ(ops[9].id.value, 300U);
+}
+
+TEST(Golden, AttributesAreReadAsTheyAlwaysWere) {
+  const std::string blob = read_file(golden_path("attributes.blob"));
+  BlobHeader header;
+  std::vector<Op> ops;
+  ASSERT_EQ(decode_header(blob, &header).text(), "ok");
+  ASSERT_EQ(decode_ops(blob, header, &ops).text(), "ok");
+  ASSERT_EQ(ops.size(), 3U);
+  for (const Op& op : ops) {
+    EXPECT_EQ(op.attributes(), std::string("\x03\x08\0\0\0\x04\0\0\0", 9));
+  }
+  EXPECT_EQ(ops[0].payload(), "payload");
+  EXPECT_EQ(ops[1].text(), "once");
+  EXPECT_EQ(ops[2].text(), "expired_late");
+  EXPECT_EQ(ops[2].reason, DeadReason::kLate);
 }
 
 TEST(Golden, LaterFormatsAreRefusedByName) {

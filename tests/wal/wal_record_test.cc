@@ -111,6 +111,7 @@ void expect_same(const Op& left, const Op& right) {
   EXPECT_EQ(left.key(), right.key());
   EXPECT_EQ(left.payload(), right.payload());
   EXPECT_EQ(left.text(), right.text());
+  EXPECT_EQ(left.attributes(), right.attributes());
   EXPECT_EQ(left.type, right.type);
   EXPECT_EQ(left.failures, right.failures);
   EXPECT_EQ(left.attempts, right.attempts);
@@ -147,6 +148,29 @@ TEST(Record, EveryKindComesBackAsItWas) {
 
   std::vector<Op> ops;
   ASSERT_EQ(decode_ops(blob, header, &ops).text(), Status().text());
+  ASSERT_EQ(ops.size(), builder.ops().size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same(ops[i], builder.ops()[i]);
+  }
+}
+
+TEST(Record, AttributesComeBackBehindWhateverElseThereIs) {
+  const std::string attributes(27, '\x07');
+  BatchBuilder builder(1);
+  for (const std::string& text : {std::string(), std::string("text"), std::string(300, 't')}) {
+    builder.set_data(
+        &builder.schedule(TaskId::of(1, 1), {}, {}), "key", "payload", text, attributes);
+    builder.set_data(&builder.schedule(TaskId::of(2, 1), {}, {}), {}, {}, text, attributes);
+    builder.set_data(&builder.add(OpKind::kRetry, TaskId::of(1, 1)), {}, {}, text, attributes);
+    Op* dead = &builder.add(OpKind::kDead, TaskId::of(1, 1));
+    dead->reason = kLastDeadReason;
+    builder.set_data(dead, {}, {}, text, attributes);
+    builder.set_data(&builder.add(OpKind::kDead, TaskId::of(2, 1)), {}, {}, text);
+  }
+  const std::string blob = encoded(header_seven(), builder.batch(true));
+  std::vector<Op> ops;
+  ASSERT_EQ(decode_all(blob, &ops), Code::kOk);
   ASSERT_EQ(ops.size(), builder.ops().size());
   for (std::size_t i = 0; i < ops.size(); ++i) {
     SCOPED_TRACE(i);
@@ -225,7 +249,7 @@ TEST(Record, LaterFormatsAndUnknownBitsAreVersion) {
   EXPECT_EQ(code_with(kHeaderBytes + 1, 8), Code::kVersion);           // a reserved kind
   EXPECT_EQ(code_with(kHeaderBytes + 1, 31), Code::kVersion);          // the last kind there can be
   EXPECT_EQ(code_with(kHeaderBytes + 1, 3 << 5 | 1), Code::kVersion);  // a fourth durability
-  EXPECT_EQ(code_with(kHeaderBytes + 2, 64), Code::kVersion);          // an unknown flag
+  EXPECT_EQ(code_with(kHeaderBytes + 2, 128), Code::kVersion);         // an unknown flag
   EXPECT_EQ(code_with(kHeaderBytes + 1, 0), Code::kCorrupt);           // kind 0 is never written
   BlobHeader header;
   std::string later = blob;

@@ -53,11 +53,12 @@ struct Submitted {
   TaskId id;
   Lsn lsn;                // of the record; acknowledge when wait_durable() says ok
   bool replaced = false;  // KeyPolicy::kReplace moved a live task
+  bool kept = false;      // KeyPolicy::kKeep found one; its record is not above `lsn`
 };
 
 // The answer of cancel and reschedule. `status` is
 //   cancel       cancelled | too_late (it is running or was; cancel_requested() is set) | not_found
-//   reschedule   ok | too_late | not_found | out_of_range
+//   reschedule   ok | too_late | not_found | out_of_range; with an expected deadline also changed
 // or one of the refusals and failures that every call may answer.
 struct Change {
   Status status;
@@ -118,6 +119,12 @@ class Engine {
   Change reschedule(TaskId id, Deadline deadline);
   Change reschedule(std::string_view key, Deadline deadline);
 
+  // Only if the task's absolute deadline is still `expected`, as Change::deadline and
+  // TaskInfo::deadline give it; `changed` with the deadline it has if not. Compare and swap: of two
+  // callers that have seen the same deadline one moves the task.
+  Change reschedule_if(TaskId id, WallTime expected, Deadline deadline);
+  Change reschedule_if(std::string_view key, WallTime expected, Deadline deadline);
+
   // Live tasks and dead letters; `not_found` for anything else.
   Result<TaskInfo> find(TaskId id) const;
   Result<TaskInfo> find(std::string_view key) const;
@@ -125,6 +132,29 @@ class Engine {
   std::vector<TaskInfo> list(TaskId after, std::size_t limit) const;
   // Due is decided by the deadline and the clock alone, not by the hand-over.
   Result<bool> is_due(TaskId id) const;
+
+  // -- Dead letters: tasks that are not tried any more. They are kept, with their key, payload and
+  //    last error, until somebody requeues or purges them or EngineOptions lets them go. --
+
+  // Up to `limit` with an id above `after`, ascending by index. One alone: find(id).
+  std::vector<TaskInfo> dead_letters(TaskId after, std::size_t limit) const;
+  // Makes a new task of one, with the same type, key, payload and rules and no failures, due at
+  // once or at `deadline`; the letter is gone with the same record. `not_found` when `id` is no
+  // dead letter, `exists` when a live task has its key.
+  Result<TaskId> requeue(TaskId id, Deadline deadline = {});
+  Result<Submitted> submit_requeue(TaskId id, Deadline deadline = {});
+  // Forgets one. ok or `not_found`.
+  Change purge(TaskId id);
+  Change submit_purge(TaskId id);
+
+  // -- Pause --
+
+  // No more handlers of this type start; without a type, none at all. Due tasks wait as backlog and
+  // can be cancelled. Of the tasks that a worker has taken already, at most 8, some may still
+  // start. Not logged: an engine starts unpaused, but it may be paused before start(). `not_found`
+  // for a type nobody has named. Idempotent; a pause of everything and one of a type are two.
+  Status pause(std::string_view type = {});
+  Status resume(std::string_view type = {});
 
   // -- Durability --
 

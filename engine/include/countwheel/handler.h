@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -65,13 +66,19 @@ class Delivery {
   bool overdue() const noexcept;
   // Position in the order of hand-over, ascending by one within this start of the engine.
   std::uint64_t sequence() const noexcept;
-  // Somebody called cancel() while this attempt ran: there will be no retry.
+  // Somebody called cancel() while this attempt ran, so there will be no retry, or its lease is
+  // over: nobody waits for the result any more.
   bool cancel_requested() const noexcept;
+
+  // The lease ends `by` from now, or later if it would have anyway. Without TypePolicy::lease there
+  // is nothing to do. `stale_lease` when it is over already, `out_of_range` outside (0, 30 days].
+  Status extend_lease(std::chrono::nanoseconds by);
 
   // -- The answer --
 
   // The task is finished. Durable soon, not on return: a crash before that delivers it again.
-  // `stale_lease` when this attempt is no longer the current one, or has been answered.
+  // `stale_lease` when this attempt is no longer the current one (its lease was over), or has been
+  // answered.
   Status done();
   // A failed attempt, tried again after the policy's backoff, or a dead letter after the last.
   Status fail(std::string_view reason);
@@ -95,6 +102,24 @@ struct TypePolicy {
   // How long a task may wait beyond its deadline so that wake-ups coalesce. Default: the engine's
   // slack. Unit: nanoseconds, kept in microseconds. Price: lateness up to the slack.
   std::optional<std::chrono::nanoseconds> slack = {};
+  // Later than this after its deadline a task is not run any more: it becomes a dead letter with
+  // reason `late`. Default: 0, no limit.
+  std::chrono::nanoseconds max_lateness{0};
+  // Attempts of this type at a time, from the start of the handler to the answer.
+  // Default: 0, as many as there are workers. 1 orders the effects of a type as its starts are
+  // ordered: by (deadline, order of scheduling). Price: claims of one task.
+  std::uint32_t max_concurrent = 0;
+  // Starts of this type a second; up to `burst` at once after a quiet time. What has to wait is
+  // backlog. Default: 0, no limit. Range: up to 1,000,000. Price: claims of one task.
+  double max_per_second = 0.0;
+  std::uint32_t burst = 1;
+  // How long an attempt may take, from the start of its handler to its answer. When it is over the
+  // attempt has failed with the text "lease_expired", its answer is refused as `stale_lease`, and
+  // the task is due at once as the next attempt; the handler's thread cannot be taken back
+  // (Stats::stuck). Time in which the whole engine stood still does not count.
+  // Default: 0, no lease. Range: up to 30 days. Price: a copy of key and payload and two locks for
+  // each attempt, and claims of one task.
+  std::chrono::nanoseconds lease{0};
 };
 
 }  // namespace countwheel

@@ -33,11 +33,8 @@ enum class OpKind : std::uint8_t {
   // 8 to 15 are reserved: groups, touch, recurrence, deduplication, application writes.
 };
 
-enum class DeadReason : std::uint8_t { kNone = 0, kAttempts = 1, kCrash = 2 };
-std::string_view to_string(DeadReason reason) noexcept;
-
-// One operation. The bytes behind `data` are key, payload and text, one behind the other, and live
-// as long as the batch.
+// One operation. The bytes behind `data` are key, payload, text and attributes, one behind the
+// other, and live as long as the batch.
 struct Op {
   OpKind kind = OpKind::kNone;
   ClockKind clock = ClockKind::kWall;
@@ -54,7 +51,8 @@ struct Op {
   const char* data = nullptr;
   std::uint32_t payload_bytes = 0;
   std::uint16_t key_bytes = 0;
-  std::uint16_t text_bytes = 0;  // kRetry, kDead and dead kSchedule: the last error
+  std::uint16_t text_bytes = 0;       // kRetry, kDead and dead kSchedule: the last error
+  std::uint16_t attribute_bytes = 0;  // kSchedule, kRetry, kDead: opaque to a journal
   std::uint16_t type = 0;
   std::uint16_t failures = 0;
   std::uint16_t attempts = 0;
@@ -65,10 +63,16 @@ struct Op {
   bool upsert = false;     // kSchedule that replaced a live task: never elided
   bool releases = false;   // the task's slot is free once this is written
   std::uint32_t cell = 0;  // attempt cell + 1 that is free once this is written
+  // kSchedule: the dead letter it was made of, whose slot is free once this is written. Its
+  // attributes say so too, so that the log needs no second operation.
+  TaskId requeued_from = {};
 
   std::string_view key() const noexcept { return {data, key_bytes}; }
   std::string_view payload() const noexcept { return {data + key_bytes, payload_bytes}; }
   std::string_view text() const noexcept { return {data + key_bytes + payload_bytes, text_bytes}; }
+  std::string_view attributes() const noexcept {
+    return {data + key_bytes + payload_bytes + text_bytes, attribute_bytes};
+  }
 };
 
 // A group commit: every operation between the LSNs, less the elided ones, in LSN order.

@@ -86,6 +86,14 @@ struct EngineOptions {
   // Default: 16 GiB. Unit: bytes. Over it schedule() answers `overloaded`.
   std::uint64_t max_pending_bytes = std::uint64_t{16} << 30;
 
+  // Dead letters that are kept; the oldest go first.
+  // Default: 1 million. Lower: less memory and log. 0 keeps none.
+  std::size_t max_dead_count = 1'000'000;
+
+  // How long a dead letter is kept. Looked at when the engine starts and when a letter is added.
+  // Default: 0, for ever. Unit: nanoseconds.
+  std::chrono::nanoseconds max_dead_age{0};
+
   // Default: 1,024. Unit: bytes; cannot be raised. Over it: `too_large`.
   std::size_t max_key_bytes = 1024;
 

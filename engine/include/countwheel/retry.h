@@ -24,7 +24,7 @@ struct RetryPolicy {
   std::chrono::nanoseconds base = std::chrono::milliseconds(100);
   double factor = 2.0;
   std::chrono::nanoseconds cap = std::chrono::seconds(45);
-  std::vector<std::chrono::nanoseconds> delays = {};  // of kList
+  std::vector<std::chrono::nanoseconds> delays = {};  // of kList; 1 to 64
   // Share of a delay that may be taken away at random. Default: 0. Range: [0, 1].
   double jitter = 0.0;
   // Failures after which the task is a dead letter. Default: 5. 0 is without end.
@@ -32,6 +32,9 @@ struct RetryPolicy {
   // Processes a task may take down before it is a dead letter with reason `crash`. Counted apart
   // from failures. Default: 5. Range: [1, 255].
   std::uint32_t max_crashes = 5;
+  // No attempt is planned for later than this after the task first fell due: it becomes a dead
+  // letter with reason `timeout` instead. Default: 0, no limit.
+  std::chrono::nanoseconds total_timeout{0};
 
   static RetryPolicy fixed(std::chrono::nanoseconds delay);
   static RetryPolicy exponential(std::chrono::nanoseconds base,

@@ -57,6 +57,8 @@ struct Stats {
   std::uint64_t started = 0;
   std::uint64_t failed_attempts = 0;
   std::uint64_t crashes = 0;         // attempts that ended with their process
+  std::uint64_t leases_expired = 0;  // attempts that took longer than TypePolicy::lease
+  std::uint64_t stuck = 0;           // of these, handlers that have not answered since
   std::uint64_t skipped = 0;         // handed over, but cancelled or moved before the start
   std::int64_t lateness_ns_max = 0;  // at hand-over
   Histogram lateness_ns;             // at hand-over

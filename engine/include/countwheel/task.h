@@ -39,6 +39,8 @@ struct TaskId {
   friend constexpr auto operator<=>(TaskId, TaskId) noexcept = default;
 };
 
+struct RetryPolicy;  // retry.h
+
 // Position of an operation in the log: dense, monotone, never reused. 0 is "before the first".
 struct Lsn {
   std::uint64_t value = 0;
@@ -63,6 +65,7 @@ enum class KeyPolicy : std::uint8_t {
   kReject = 0,  // Answers `exists` with the id of the live task, which is unchanged.
   // Moves the live task in place: same id, new deadline and payload, no failures; attempts go on.
   kReplace = 1,
+  kKeep = 2,  // Answers ok with the id of the live task, which is unchanged.
 };
 
 // The states of a task and who moves it (docs/architecture.md draws them):
@@ -85,6 +88,17 @@ enum class State : std::uint8_t {
   kDead = 6,
 };
 std::string_view to_string(State state) noexcept;
+
+// Why a task is a dead letter. The values are persistent: do not change existing ones.
+enum class DeadReason : std::uint8_t {
+  kNone = 0,      // It is none.
+  kAttempts = 1,  // RetryPolicy::max_attempts failures.
+  kCrash = 2,     // RetryPolicy::max_crashes processes ended during its attempts.
+  kTimeout = 3,   // The next attempt would have been beyond RetryPolicy::total_timeout.
+  kLate = 4,      // It could not start within its max_lateness.
+};
+inline constexpr DeadReason kLastDeadReason = DeadReason::kLate;
+std::string_view to_string(DeadReason reason) noexcept;
 
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 
@@ -168,6 +182,10 @@ struct TaskSpec {
   KeyPolicy key_policy = KeyPolicy::kReject;
   std::optional<Durability> durability = {};           // EngineOptions::durability if not given
   std::optional<std::chrono::nanoseconds> slack = {};  // TypePolicy's if not given
+  // Later than this after its deadline the task is not run any more: it becomes a dead letter with
+  // reason `late`. TypePolicy's if not given; 0 is no limit.
+  std::optional<std::chrono::nanoseconds> max_lateness = {};
+  const RetryPolicy* retry = nullptr;  // TypePolicy's if null
 };
 
 // A copy of what the table knows about one task.
@@ -185,6 +203,9 @@ struct TaskInfo {
   std::uint32_t failures = 0;
   std::uint32_t crashes = 0;
   std::string last_error;
+  DeadReason dead_reason = DeadReason::kNone;
+  WallTime died_at = {};      // of dead letters
+  TaskId requeued_from = {};  // the dead letter it was made of
 };
 
 }  // namespace countwheel

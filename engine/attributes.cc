@@ -1,0 +1,181 @@
+#include "attributes.h"
+
+#include <bit>
+#include <chrono>
+
+namespace countwheel::detail {
+namespace {
+
+// Persistent: do not change the values of existing ones. docs/log-format.md has the same list.
+enum class Tag : std::uint8_t {
+  kMaxLateness = 1,   // ns
+  kFirstDue = 2,      // ns since 1970
+  kRequeuedFrom = 3,  // id
+  kDied = 4,          // ns since 1970
+  kReason = 5,        // DeadReason
+  kRetryKind = 16,    // the first of a retry policy
+  kRetryBase = 17,    // ns
+  kRetryFactor = 18,  // bits of a double
+  kRetryCap = 19,     // ns
+  kRetryJitter = 20,  // bits of a double
+  kRetryMaxAttempts = 21,
+  kRetryMaxCrashes = 22,
+  kRetryTotalTimeout = 23,  // ns
+  kRetryDelay = 24,         // ns; once for each of the list
+};
+
+constexpr std::size_t kPairBytes = 9;
+
+class Writer {
+ public:
+  void put(Tag tag, std::uint64_t value) {
+    bytes_ += static_cast<char>(tag);
+    for (int shift = 0; shift < 64; shift += 8) {
+      bytes_ += static_cast<char>(value >> shift & 0xff);
+    }
+  }
+  void put_signed(Tag tag, std::int64_t value) { put(tag, static_cast<std::uint64_t>(value)); }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+void put_retry(const RetryPolicy& retry, Writer* out) {
+  out->put(Tag::kRetryKind, static_cast<std::uint64_t>(retry.kind));
+  out->put_signed(Tag::kRetryBase, retry.base.count());
+  out->put(Tag::kRetryFactor, std::bit_cast<std::uint64_t>(retry.factor));
+  out->put_signed(Tag::kRetryCap, retry.cap.count());
+  out->put(Tag::kRetryJitter, std::bit_cast<std::uint64_t>(retry.jitter));
+  out->put(Tag::kRetryMaxAttempts, retry.max_attempts);
+  out->put(Tag::kRetryMaxCrashes, retry.max_crashes);
+  out->put_signed(Tag::kRetryTotalTimeout, retry.total_timeout.count());
+  for (const std::chrono::nanoseconds delay : retry.delays) {
+    out->put_signed(Tag::kRetryDelay, delay.count());
+  }
+}
+
+std::uint64_t load(std::string_view bytes) noexcept {
+  std::uint64_t value = 0;
+  for (int i = 7; i >= 0; --i) {
+    value = value << 8 | static_cast<std::uint8_t>(bytes[static_cast<std::size_t>(i)]);
+  }
+  return value;
+}
+
+// False when there is no policy it could belong to, or the number does not fit.
+bool read_retry(Tag tag, std::uint64_t value, std::optional<RetryPolicy>* retry) {
+  const std::chrono::nanoseconds ns(static_cast<std::int64_t>(value));
+  if (tag == Tag::kRetryKind) {
+    retry->emplace().kind = static_cast<RetryPolicy::Kind>(value);
+    return value <= static_cast<std::uint64_t>(RetryPolicy::Kind::kList);
+  }
+  if (!*retry) {
+    return false;
+  }
+  RetryPolicy& policy = **retry;
+  switch (tag) {
+    case Tag::kRetryBase:
+      policy.base = ns;
+      return true;
+    case Tag::kRetryFactor:
+      policy.factor = std::bit_cast<double>(value);
+      return true;
+    case Tag::kRetryCap:
+      policy.cap = ns;
+      return true;
+    case Tag::kRetryJitter:
+      policy.jitter = std::bit_cast<double>(value);
+      return true;
+    case Tag::kRetryMaxAttempts:
+      policy.max_attempts = static_cast<std::uint32_t>(value);
+      return value <= 0xffffffff;
+    case Tag::kRetryMaxCrashes:
+      policy.max_crashes = static_cast<std::uint32_t>(value);
+      return value <= 0xffffffff;
+    case Tag::kRetryTotalTimeout:
+      policy.total_timeout = ns;
+      return true;
+    default:
+      policy.delays.push_back(ns);
+      return policy.delays.size() <= kRetryDelaysMax;
+  }
+}
+
+}  // namespace
+
+std::string encode(const Attributes& attributes) {
+  Writer out;
+  if (attributes.max_lateness_ns) {
+    out.put_signed(Tag::kMaxLateness, *attributes.max_lateness_ns);
+  }
+  if (attributes.first_due_wall_ns != 0) {
+    out.put_signed(Tag::kFirstDue, attributes.first_due_wall_ns);
+  }
+  if (attributes.requeued_from) {
+    out.put(Tag::kRequeuedFrom, attributes.requeued_from.value);
+  }
+  if (attributes.died_wall_ns != 0) {
+    out.put_signed(Tag::kDied, attributes.died_wall_ns);
+  }
+  if (attributes.reason != DeadReason::kNone) {
+    out.put(Tag::kReason, static_cast<std::uint64_t>(attributes.reason));
+  }
+  if (attributes.retry) {
+    put_retry(*attributes.retry, &out);
+  }
+  return out.take();
+}
+
+Result<Attributes> decode_attributes(std::string_view bytes) {
+  const auto corrupt = [](const char* why) { return Status(Code::kCorrupt, why); };
+  Attributes attributes;
+  if (bytes.size() % kPairBytes != 0) {
+    return corrupt("attributes of an impossible length");
+  }
+  std::uint8_t last = 0;
+  for (; !bytes.empty(); bytes.remove_prefix(kPairBytes)) {
+    const auto number = static_cast<std::uint8_t>(bytes[0]);
+    const auto tag = static_cast<Tag>(number);
+    const std::uint64_t value = load(bytes.substr(1));
+    if (number < last || (number == last && tag != Tag::kRetryDelay)) {
+      return corrupt("attributes out of order");
+    }
+    last = number;
+    switch (tag) {
+      case Tag::kMaxLateness:
+        attributes.max_lateness_ns = static_cast<std::int64_t>(value);
+        continue;
+      case Tag::kFirstDue:
+        attributes.first_due_wall_ns = static_cast<std::int64_t>(value);
+        continue;
+      case Tag::kRequeuedFrom:
+        attributes.requeued_from = TaskId{value};
+        continue;
+      case Tag::kDied:
+        attributes.died_wall_ns = static_cast<std::int64_t>(value);
+        continue;
+      case Tag::kReason:
+        attributes.reason = static_cast<DeadReason>(value);
+        if (value > static_cast<std::uint64_t>(kLastDeadReason)) {
+          return Status(Code::kVersion, "a dead letter with reason " + std::to_string(value));
+        }
+        continue;
+      default:
+        break;
+    }
+    if (number < static_cast<std::uint8_t>(Tag::kRetryKind) ||
+        number > static_cast<std::uint8_t>(Tag::kRetryDelay)) {
+      return Status(Code::kVersion, "an attribute with tag " + std::to_string(number));
+    }
+    if (!read_retry(tag, value, &attributes.retry)) {
+      return corrupt("a retry policy that makes no sense");
+    }
+  }
+  if (attributes.retry && !validate(*attributes.retry).ok()) {
+    return corrupt("a retry policy that makes no sense");
+  }
+  return attributes;
+}
+
+}  // namespace countwheel::detail
