@@ -181,6 +181,19 @@ Change Engine::submit_reschedule(std::string_view key, Deadline deadline) {
   return core_->reschedule(key, deadline, core_->options.durability);
 }
 
+Change Engine::submit_cancel(TaskId id, Durability durability) {
+  return core_->cancel(id, durability);
+}
+Change Engine::submit_cancel(std::string_view key, Durability durability) {
+  return core_->cancel(key, durability);
+}
+Change Engine::submit_reschedule(TaskId id, Deadline deadline, Durability durability) {
+  return core_->reschedule(id, deadline, durability);
+}
+Change Engine::submit_reschedule(std::string_view key, Deadline deadline, Durability durability) {
+  return core_->reschedule(key, deadline, durability);
+}
+
 Change Engine::cancel(TaskId id, Durability durability) {
   return acknowledged(core_->cancel(id, durability), *core_, durability);
 }
@@ -296,6 +309,19 @@ Status Engine::wait_durable(Lsn lsn, Durability durability, std::chrono::nanosec
   return core_->commit.wait(lsn.value, durability, timeout);
 }
 
+void Engine::notify_durable(Lsn lsn, Durability durability, const Notice& notice) {
+  COUNTWHEEL_ASSERT(notice.run != nullptr);
+  if (const Status status = core_->open_for_reading(); !status.ok()) {
+    notice.run(notice.argument, status);
+    return;
+  }
+  core_->commit.notify(lsn.value, durability, notice);
+}
+
+bool Engine::withdraw_notice(Lsn lsn, Durability durability, const Notice& notice) {
+  return core_->open_for_reading().ok() && core_->commit.withdraw(lsn.value, durability, notice);
+}
+
 Status Engine::flush(Durability durability) {
   return wait_durable({core_->commit.last_lsn()}, durability);
 }
@@ -306,7 +332,7 @@ std::size_t Engine::poll(std::size_t limit) {
 }
 
 Instant Engine::next_wake() const {
-  if (core_->commit.queued() != 0 || core_->mailbox.has_items()) {
+  if (core_->commit.work_waiting() || core_->mailbox.has_items()) {
     return core_->now();  // Something is on its way to the wheels.
   }
   return core_->ticker.next_wake();

@@ -150,13 +150,9 @@ Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeou
     return status;
   }
   if (lsn > last_lsn()) {
-    return Status(Code::kOutOfRange, "LSN " + std::to_string(lsn) + " has not been handed out");
+    return not_handed_out(lsn);
   }
-  if (level == Durability::kDisk) {
-    std::uint64_t wanted = want_synced_.load();
-    while (wanted < lsn && !want_synced_.compare_exchange_weak(wanted, lsn)) {
-    }
-  }
+  want(lsn, level);
   const steady_clock::time_point start = steady_clock::now();
   // A bound on the sleep, so that a commit nobody leads is led by the next that looks.
   constexpr auto kLook = std::chrono::milliseconds(5);
@@ -168,6 +164,7 @@ Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeou
           commit_locked();
         }
       }
+      call_settled();
       // The next batch needs a leader, and the chores of this one a thread that is awake for them.
       if (incoming_count_.load() != 0 ||
           (sleep_.load() == Sleep::kAsleep && !chore_planned_.load())) {
@@ -185,6 +182,15 @@ Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeou
     const std::uint64_t batch = lsn <= batch_last_lsn_ ? batch_ : batch_ + 1;
     if (lsn > mark(level)) {
       wait_[batch % kWaitSlots].wait_for(lock, std::min<Nanoseconds>(kLook, timeout));
+    }
+  }
+}
+
+// Before the next commit ends, the mark of `level` will have reached `lsn`.
+void GroupCommit::want(std::uint64_t lsn, Durability level) noexcept {
+  if (level == Durability::kDisk) {
+    std::uint64_t wanted = want_synced_.load();
+    while (wanted < lsn && !want_synced_.compare_exchange_weak(wanted, lsn)) {
     }
   }
 }
@@ -209,17 +215,25 @@ void GroupCommit::notify_all() {
 }
 
 std::optional<std::chrono::steady_clock::time_point> GroupCommit::commit_once() {
-  const std::lock_guard lead(leader_);
-  commit_locked();
-  chores();
-  return next_chore();
+  std::optional<SteadyTime> chore;
+  {
+    const std::lock_guard lead(leader_);
+    commit_locked();
+    chores();
+    chore = next_chore();
+  }
+  call_settled();
+  return chore;
 }
 
 void GroupCommit::announce_epoch() {
-  const std::lock_guard lead(leader_);
-  if (const Status status = write_watermark(true); !status.ok()) {
-    handle_failure(work_, 0, status);
+  {
+    const std::lock_guard lead(leader_);
+    if (const Status status = write_watermark(true); !status.ok()) {
+      handle_failure(work_, 0, status);
+    }
   }
+  call_settled();
 }
 
 void GroupCommit::start_thread() {
@@ -234,7 +248,7 @@ void GroupCommit::run() {
   for (;;) {
     const std::uint64_t before = written_.load();
     const std::optional<SteadyTime> chore = commit_once();
-    if (incoming_count_.load() != 0) {
+    if (work_waiting()) {
       nap = 0;
       continue;
     }
@@ -245,12 +259,15 @@ void GroupCommit::run() {
     }
     if (nap < kNaps.size()) {
       sleep_.store(Sleep::kNapping);
-      sleep_cv_.wait_for(lock, kNaps[nap++], [this] { return kicked_ || stopping_; });
+      // seq_cst, here and below: either this look sees what there is to do, or nudge() and notify()
+      // see that we sleep.
+      if (!work_waiting()) {
+        sleep_cv_.wait_for(lock, kNaps[nap++], [this] { return kicked_ || stopping_; });
+      }
     } else {
       chore_planned_.store(chore.has_value());
       sleep_.store(Sleep::kAsleep);
-      // seq_cst: either this look sees what was enqueued or nudge() sees that we sleep.
-      if (incoming_count_.load() == 0) {
+      if (!work_waiting()) {
         const bool woken = sleep_cv_.wait_until(
             lock, chore.value_or(steady_clock::now() + kWallSeenEvery), [this] {
               return kicked_ || stopping_;
@@ -282,15 +299,18 @@ void GroupCommit::stop_thread() {
 void GroupCommit::stop(bool clean) {
   closed_.store(Code::kStopped);
   stop_thread();
-  const std::lock_guard lead(leader_);
-  commit_locked();
-  if (clean && mode_.load() == Mode::kOk) {
-    const Status written = write_watermark(true, true);
-    if (!written.ok()) {
-      handle_failure(work_, work_.ops.size(), written);
+  {
+    const std::lock_guard lead(leader_);
+    commit_locked();
+    if (clean && mode_.load() == Mode::kOk) {
+      const Status written = write_watermark(true, true);
+      if (!written.ok()) {
+        handle_failure(work_, work_.ops.size(), written);
+      }
     }
+    notify_all();
   }
-  notify_all();
+  call_the_rest();
 }
 
 Health GroupCommit::health() const noexcept {

@@ -30,6 +30,7 @@
 #include <countwheel/status.h>
 
 #include "cell_pool.h"
+#include "durable_waiters.h"
 #include "mailbox.h"
 #include "op_queue.h"
 #include "pending_limits.h"
@@ -80,10 +81,16 @@ class GroupCommit {
 
   // Returns when `lsn` has reached `level`; leads the commit if nobody does.
   Status wait(std::uint64_t lsn, Durability level, Nanoseconds timeout);
+  // The same without a thread that waits (commit_notice.cc). May call `notice` in here.
+  void notify(std::uint64_t lsn, Durability level, const Notice& notice);
+  // True if and only if the notice was still waiting: it will not be called.
+  bool withdraw(std::uint64_t lsn, Durability level, const Notice& notice);
   std::uint64_t mark(Durability level) const noexcept;
   std::uint64_t last_lsn() const noexcept { return next_lsn_.load() - 1; }
   // Operations that no leader has taken yet.
   std::size_t queued() const noexcept { return incoming_count_.load(); }
+  // There are some, or a sync that somebody waits for.
+  bool work_waiting() const noexcept { return incoming_count_.load() != 0 || sync_wanted(); }
 
   // Commits everything enqueued so far and does the chores: sync bound, idle watermark, retry after
   // no_space, cleaning. For Drive::kHost and the commit thread. Answers when the next chore is due,
@@ -145,6 +152,11 @@ class GroupCommit {
   void chores();
 
   bool was_refused(std::uint64_t lsn) const;
+  static Status not_handed_out(std::uint64_t lsn);
+  void want(std::uint64_t lsn, Durability level) noexcept;
+  bool sync_wanted() const noexcept;
+  void call_settled();
+  void call_the_rest();
   bool settled(std::uint64_t lsn, Durability level, Status* status) const;
   void begin_batch(std::uint64_t last_lsn);
   void notify_batch();
@@ -199,6 +211,9 @@ class GroupCommit {
   std::map<std::uint64_t, std::uint64_t> refused_;  // last LSN of a refused range -> its first
   std::string failure_;
   std::atomic<bool> any_refused_{false};  // there is something in refused_
+
+  // Those that wait without a thread. wait_mutex_ nests inside its lock.
+  DurableWaiters waiters_;
 
   // The commit thread.
   std::thread thread_;

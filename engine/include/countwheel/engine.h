@@ -10,9 +10,9 @@
 // (docs/durability.md).
 //
 // Every mutation has two forms. submit...() returns at once with the LSN of its record; the plain
-// form returns when that record has the durability asked for. An outcome other than ok is final
-// and changed nothing, with one exception: `journal_failed` and a wait's `timed_out` leave the
-// outcome unknown.
+// form returns when that record has the durability asked for. An outcome other than ok is final and
+// changed nothing, with one exception: `journal_failed` and a wait's `timed_out` leave the outcome
+// unknown.
 //
 // Thread contract: safe for concurrent use, from handlers too, but for the calls marked "before
 // start()". A handler may call anything but stop() and the destructor. In a fork of the process
@@ -30,6 +30,7 @@
 #include <countwheel/executor.h>
 #include <countwheel/handler.h>
 #include <countwheel/journal.h>
+#include <countwheel/notice.h>
 #include <countwheel/options.h>
 #include <countwheel/stats.h>
 #include <countwheel/status.h>
@@ -107,17 +108,21 @@ class Engine {
 
   Change cancel(TaskId id, Durability durability);
   Change cancel(std::string_view key, Durability durability);
-  Change submit_cancel(TaskId id);
-  Change submit_cancel(std::string_view key);
+  Change submit_cancel(TaskId id, Durability durability);
+  Change submit_cancel(std::string_view key, Durability durability);
   Change reschedule(TaskId id, Deadline deadline, Durability durability);
   Change reschedule(std::string_view key, Deadline deadline, Durability durability);
-  Change submit_reschedule(TaskId id, Deadline deadline);
-  Change submit_reschedule(std::string_view key, Deadline deadline);
+  Change submit_reschedule(TaskId id, Deadline deadline, Durability durability);
+  Change submit_reschedule(std::string_view key, Deadline deadline, Durability durability);
   // At EngineOptions::durability.
   Change cancel(TaskId id);
   Change cancel(std::string_view key);
+  Change submit_cancel(TaskId id);
+  Change submit_cancel(std::string_view key);
   Change reschedule(TaskId id, Deadline deadline);
   Change reschedule(std::string_view key, Deadline deadline);
+  Change submit_reschedule(TaskId id, Deadline deadline);
+  Change submit_reschedule(std::string_view key, Deadline deadline);
 
   // Only if the task's absolute deadline is still `expected`, as Change::deadline and
   // TaskInfo::deadline give it; `changed` with the deadline it has if not. Compare and swap: of two
@@ -166,6 +171,13 @@ class Engine {
   Status wait_durable(Lsn lsn,
                       Durability durability = Durability::kDisk,
                       std::chrono::nanoseconds timeout = std::chrono::hours(24 * 365));
+  // wait_durable() for a caller that must not block: `notice` is called once, with what the wait
+  // would have answered. It may be called before this returns. Somebody else commits meanwhile: the
+  // commit thread, or the next poll() with Drive::kHost; nobody before start(). What is not settled
+  // when the engine stops hears `stopped`, which here leaves the outcome unknown.
+  void notify_durable(Lsn lsn, Durability durability, const Notice& notice);
+  // True if and only if the notice was still waiting; it will not be called.
+  bool withdraw_notice(Lsn lsn, Durability durability, const Notice& notice);
   // Commits what is queued, on this thread. Only needed with Drive::kHost.
   Status flush(Durability durability = Durability::kDisk);
 
