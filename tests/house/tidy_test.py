@@ -97,8 +97,15 @@ class TidyTest(unittest.TestCase):
             ("recovery/replay.cc", "<rocksdb/db.h>"),
             ("wal/include/countwheel/wal.h", "<rocksdb/db.h>"),
             ("engine/include/countwheel/wheel.h", "<boost/asio.hpp>"),
+            ("engine/include/countwheel/wheel.h", "<countwheel/asio.h>"),
         ):
             self.assert_one(path, f"#include {include}\n", f"{path}:1", "include")
+
+    def test_headers_for_users_of_asio_may_include_it(self):
+        for name in ("asio.h", "asio_timer.h"):
+            path = f"engine/include/countwheel/{name}"
+            text = "#include <boost/asio/post.hpp>\n#include <countwheel/asio_error.h>\n"
+            self.assertEqual(self.offences(files={path: text}), [])
 
     def test_shared_pointer_in_engine(self):
         text = "std::shared_ptr<int> p;\n"

@@ -10,9 +10,9 @@
 // (docs/durability.md).
 //
 // Every mutation has two forms. submit...() returns at once with the LSN of its record; the plain
-// form returns when that record has the durability asked for. An outcome other than ok is final and
-// changed nothing, with one exception: `journal_failed` and a wait's `timed_out` leave the outcome
-// unknown.
+// form returns when that record has the durability asked for. (countwheel/asio.h has a third, for
+// event loops.) An outcome other than ok is final and changed nothing, with one exception:
+// `journal_failed` and a wait's `timed_out` leave the outcome unknown.
 //
 // Thread contract: safe for concurrent use, from handlers too, but for the calls marked "before
 // start()". A handler may call anything but stop() and the destructor. In a fork of the process

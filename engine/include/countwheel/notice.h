@@ -1,7 +1,7 @@
 // Notice: how an engine tells a caller that waits without a thread.
 //
-// Engine::notify_durable() takes one instead of blocking. It is the seam on which event loops stand:
-// run() puts the answer where the loop finds it and returns.
+// Engine::notify_durable() takes one instead of blocking. It is the seam on which countwheel/asio.h
+// stands, and any other event loop can: run() puts the answer where the loop finds it and returns.
 #ifndef COUNTWHEEL_NOTICE_H_
 #define COUNTWHEEL_NOTICE_H_
 
