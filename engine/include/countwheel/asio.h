@@ -12,9 +12,10 @@
 //
 // The third form of the engine's mutations. An operation decides when it begins, as submit...()
 // does, and completes when its record has the durability asked for, as the plain form returns. Any
-// completion token will do: a callback, use_future, use_awaitable, deferred. AsioExecutor
-// (asio_executor.h) runs handlers of tasks on an executor of Asio. This is the only header that
-// needs Boost, and CMake's target countwheel::asio brings it.
+// completion token will do: a callback, use_future, use_awaitable, deferred. countwheel::timer
+// (asio_timer.h) is a steady_timer on our wheel; AsioExecutor (asio_executor.h) runs handlers of
+// tasks on an executor of Asio. This is the only header that needs Boost, and CMake's target
+// countwheel::asio brings it.
 //
 // Why void(error_code, T) and not void(Result<T>): tokens of Asio turn an error code into an
 // exception, a tuple or a future's failure by themselves, and would treat a Result as a success.
@@ -40,6 +41,7 @@
 #include <countwheel/asio_begin.h>
 #include <countwheel/asio_error.h>
 #include <countwheel/asio_executor.h>
+#include <countwheel/asio_timer.h>
 #include <countwheel/engine.h>
 
 namespace countwheel {
