@@ -380,10 +380,14 @@ void Dispatcher::flush(Worker& worker) {
   if (worker.finished.empty()) {
     return;
   }
-  end_attempts(worker.finished);
+  // Taken now: once their records are queued the places of the others may be reused.
+  std::vector<std::unique_ptr<Lease>> leases;
   for (const auto& [in_flight, outcome] : worker.finished) {
-    delete in_flight->lease;
+    if (in_flight->lease != nullptr) {
+      leases.emplace_back(in_flight->lease);
+    }
   }
+  end_attempts(worker.finished);
   running_.fetch_sub(worker.finished.size());
   worker.finished.clear();
   parts_.commit.nudge();

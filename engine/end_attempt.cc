@@ -35,6 +35,7 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
   std::vector<MailItem> mail;
   const Shard* held = nullptr;
   bool buried = false;
+  bool waited_for = false;
   std::unique_lock<std::mutex> lock;
   for (const auto& [in_flight, outcome] : ended) {
     Shard& shard = parts_.table.shard_for(in_flight->id);
@@ -43,8 +44,14 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
       lock = std::unique_lock(shard.mutex);
       held = &shard;
     }
+    // Once its record is queued the place of the delivery may be another's.
+    TaskType& type = *in_flight->type;
+    const Node& ended_node = *in_flight->node;
+    const Word dead = in_flight->running.with(State::kDead);
     const std::uint32_t freed = end_attempt(shard, in_flight, outcome);
-    buried |= in_flight->node->load() == in_flight->running.with(State::kDead);
+    buried |= ended_node.load() == dead;
+    type.leave();
+    waited_for |= type.limited() && type.ring.size() != 0;
     if (freed != kNoIndex) {
       // Its schedule may have been dropped by a wheel while it was blocked.
       const Node& node = parts_.table.node(freed);
@@ -55,11 +62,6 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
     }
   }
   lock = {};
-  bool waited_for = false;
-  for (const auto& [in_flight, outcome] : ended) {
-    in_flight->type->leave();
-    waited_for |= in_flight->type->limited() && in_flight->type->ring.size() != 0;
-  }
   if (waited_for) {
     parts_.wake_ticker();  // Nobody may be there to start the next of its type.
   }
