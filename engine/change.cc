@@ -33,11 +33,8 @@ void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
 }
 
 Change EngineCore::cancel(TaskId id, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
+  if (Status status = open_for_mutations(); !status.ok()) {
     return {std::move(status), id, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), id, {}, {}};
   }
   Change change;
   {
@@ -50,11 +47,8 @@ Change EngineCore::cancel(TaskId id, Durability durability) {
 }
 
 Change EngineCore::cancel(std::string_view key, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
+  if (Status status = open_for_mutations(); !status.ok()) {
     return {std::move(status), {}, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), {}, {}, {}};
   }
   Change change;
   {
@@ -113,11 +107,8 @@ Change EngineCore::reschedule(TaskId id,
                               const Deadline& deadline,
                               Durability durability,
                               std::optional<WallTime> expected) {
-  if (Status status = open_for_calls(); !status.ok()) {
+  if (Status status = open_for_mutations(); !status.ok()) {
     return {std::move(status), id, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), id, {}, {}};
   }
   const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
   if (!resolved.ok()) {

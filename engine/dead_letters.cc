@@ -19,11 +19,8 @@ Status not_dead(TaskId id) {
 
 // The letter's slot stays until the record is written; with it goes the letter (Op::requeued_from).
 Result<Submitted> EngineCore::requeue(TaskId id, const Deadline& deadline, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
+  if (Status status = open_for_mutations(); !status.ok()) {
     return status;
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return refuse(std::move(status));
   }
   const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
   if (!resolved.ok()) {
@@ -102,11 +99,8 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
 }
 
 Change EngineCore::purge(TaskId id, Durability durability) {
-  if (Status status = open_for_calls(); !status.ok()) {
+  if (Status status = open_for_mutations(); !status.ok()) {
     return {std::move(status), id, {}, {}};
-  }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return {refuse(std::move(status)), id, {}, {}};
   }
   Change change;
   {

@@ -66,6 +66,8 @@ class EngineCore {
   Instant now_for(const Deadline& deadline) const noexcept;
   // ok, or why no call is possible now.
   Status open_for_calls() const;
+  // The same for calls that change something, which the log must be taking too.
+  Status open_for_mutations();
   // The same for calls that change nothing: those are possible after stop() too.
   Status open_for_reading() const;
 

@@ -78,12 +78,17 @@ Status EngineCore::refuse(Status status) {
   return status;
 }
 
-Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
+Status EngineCore::open_for_mutations() {
   if (Status status = open_for_calls(); !status.ok()) {
     return status;
   }
-  if (Status status = commit.accepting(); !status.ok()) {
-    return refuse(std::move(status));
+  Status status = commit.accepting();
+  return status.ok() ? status : refuse(std::move(status));
+}
+
+Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
+  if (Status status = open_for_mutations(); !status.ok()) {
+    return status;
   }
   if (Status status = check_sizes(spec, options); !status.ok()) {
     return refuse(std::move(status));

@@ -4,6 +4,8 @@
 
 #include <countwheel/retry.h>
 
+#include "attributes.h"
+
 namespace countwheel {
 namespace {
 
@@ -94,7 +96,7 @@ Status validate(const RetryPolicy& policy) {
   if (policy.kind == RetryPolicy::Kind::kList && policy.delays.empty()) {
     return refuse("delays", "empty", "at least one delay");
   }
-  if (policy.delays.size() > 64) {
+  if (policy.delays.size() > detail::kRetryDelaysMax) {
     return refuse("delays", std::to_string(policy.delays.size()) + " delays", "at most 64");
   }
   if (policy.total_timeout.count() < 0) {
