@@ -13,6 +13,7 @@ enum class Tag : std::uint8_t {
   kRequeuedFrom = 3,  // id
   kDied = 4,          // ns since 1970
   kReason = 5,        // DeadReason
+  kGroup = 6,
   kRetryKind = 16,    // the first of a retry policy
   kRetryBase = 17,    // ns
   kRetryFactor = 18,  // bits of a double
@@ -121,6 +122,9 @@ std::string encode(const Attributes& attributes) {
   if (attributes.reason != DeadReason::kNone) {
     out.put(Tag::kReason, static_cast<std::uint64_t>(attributes.reason));
   }
+  if (attributes.group != 0) {
+    out.put(Tag::kGroup, attributes.group);
+  }
   if (attributes.retry) {
     put_retry(*attributes.retry, &out);
   }
@@ -160,6 +164,9 @@ Result<Attributes> decode_attributes(std::string_view bytes) {
         if (value > static_cast<std::uint64_t>(kLastDeadReason)) {
           return Status(Code::kVersion, "a dead letter with reason " + std::to_string(value));
         }
+        continue;
+      case Tag::kGroup:
+        attributes.group = value;
         continue;
       default:
         break;

@@ -22,12 +22,13 @@ struct Attributes {
   // The deadline of its first attempt on the wall, once it has failed with a total timeout; 0 else.
   std::int64_t first_due_wall_ns = 0;
   TaskId requeued_from;
+  std::uint64_t group = 0;
   // Of dead letters.
   std::int64_t died_wall_ns = 0;
   DeadReason reason = DeadReason::kNone;
 
   bool empty() const noexcept {
-    return !retry && !max_lateness_ns && first_due_wall_ns == 0 && !requeued_from &&
+    return !retry && !max_lateness_ns && first_due_wall_ns == 0 && !requeued_from && group == 0 &&
            died_wall_ns == 0 && reason == DeadReason::kNone;
   }
 };

@@ -21,17 +21,24 @@ void EngineCore::carry_type(std::uint16_t number) {
 
 // Takes an LSN of its own and carries the original one: the order of equal deadlines stays, and a
 // cancel that is already queued comes later in the log and still wins.
-void EngineCore::carry_task(TaskId id) {
+bool EngineCore::carry_task(TaskId id) {
   Shard& shard = table.shard_for(id);
   const std::lock_guard lock(shard.mutex);
   const Node* node = table.find(shard, id);
   if (node == nullptr) {
-    return;
+    return true;
   }
   const State state = node->load().state();
   const bool live = state == State::kScheduled || state == State::kRunning;
+  const Fate fate = table.fate_of(shard, slot_of(id.index()));
+  if (live && fate.lsn > commit.mark(Durability::kOs)) {
+    return false;
+  }
+  if (live && fate.cancelled) {
+    return true;  // The record of its group comes before this one and must win.
+  }
   if (!live && state != State::kDead) {
-    return;
+    return true;
   }
   const NodeContent content = content_of(*node);
   Op op;
@@ -43,6 +50,11 @@ void EngineCore::carry_task(TaskId id) {
   op.id = id;
   op.wall_deadline_ns = content.wall_ns;
   op.boot_deadline_ns = content.deadline_ns;
+  if (state == State::kScheduled && fate.move != nullptr) {
+    op.clock = fate.move->boot ? ClockKind::kBoot : ClockKind::kWall;
+    op.wall_deadline_ns = fate.move->wall_ns;
+    op.boot_deadline_ns = fate.move->deadline_ns;
+  }
   op.base_lsn = content.lsn;
   op.type = content.type;
   op.failures = content.failures;
@@ -67,6 +79,7 @@ void EngineCore::carry_task(TaskId id) {
     cancel.base_lsn = content.lsn;
     commit.enqueue(cancel);
   }
+  return true;
 }
 
 }  // namespace countwheel::detail

@@ -71,26 +71,45 @@ Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability)
   if (node == nullptr) {
     return {Status(Code::kNotFound), id, {}, {}};
   }
-  const WallTime deadline = wall_time(node->wall_ns.load(std::memory_order_relaxed));
+  if (gone_with_group(shard, *node, id)) {
+    return {Status(Code::kNotFound), id, {}, {}};
+  }
+  const WallTime deadline = deadline_of(shard, *node, id);
+  return cancel_node(shard, *node, id, deadline, durability);
+}
+
+// The deadline it has, which a change of its group may have moved already.
+WallTime EngineCore::deadline_of(const Shard& shard, const Node& node, TaskId id) const {
+  const GroupChangeEntry* const move =
+      node.has(kFlagAttributes) ? table.fate_of(shard, slot_of(id.index())).move : nullptr;
+  return wall_time(move != nullptr ? move->wall_ns : node.wall_ns.load(std::memory_order_relaxed));
+}
+
+Change EngineCore::cancel_node(Shard& shard,
+                               Node& node,
+                               TaskId id,
+                               WallTime deadline,
+                               Durability durability) {
   Op op;
   op.kind = OpKind::kCancel;
   op.durability = durability;
   op.id = id;
-  op.base_lsn = node->lsn.load(std::memory_order_relaxed);
+  op.base_lsn = node.lsn.load(std::memory_order_relaxed);
   for (;;) {
-    const Word word = node->load();
+    const Word word = node.load();
     switch (word.state()) {
       case State::kScheduled:
-        if (!node->transition(word, word.with(State::kCancelled))) {
+        if (!node.transition(word, word.with(State::kCancelled))) {
           continue;  // It started meanwhile.
         }
-        leave_key(shard, *node, id.index());
-        limits.give(node->data_bytes());
+        leave_key(shard, node, id.index());
+        leave_group(shard, node, id.index());
+        limits.give(node.data_bytes());
         ++shard.counts.cancelled;
         op.releases = true;
         return {Status(Code::kCancelled), id, {commit.enqueue(op)}, deadline};
       case State::kRunning:
-        if ((node->flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
+        if ((node.flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
           return {Status(Code::kTooLate, "running"), id, {}, deadline};
         }
         // Logged, so that a crash of this attempt does not bring the task back.
@@ -154,9 +173,10 @@ Change EngineCore::reschedule_locked(Shard& shard,
   if (node == nullptr) {
     return {Status(Code::kNotFound), id, {}, {}};
   }
-  const WallTime before = wall_time(node->wall_ns.load(std::memory_order_relaxed));
+  const WallTime before = deadline_of(shard, *node, id);
   const Word word = node->load();
-  if (word.state() == State::kCancelled || word.state() == State::kDone) {
+  if (word.state() == State::kCancelled || word.state() == State::kDone ||
+      gone_with_group(shard, *node, id)) {
     return {Status(Code::kNotFound), id, {}, {}};
   }
   if (expected && before != *expected && word.state() == State::kScheduled) {
@@ -180,6 +200,7 @@ Change EngineCore::reschedule_locked(Shard& shard,
   write_content(*node, content);
   node->store(word.bumped(State::kScheduled));
   const std::uint64_t lsn = commit.enqueue(op, {}, &node->lsn, std::move(undo));
+  enter_group(shard, *node, id.index());
   return {Status(), id, {lsn}, before};
 }
 

@@ -148,7 +148,7 @@ bool GroupCommit::elide_chain(OpQueue& queue, std::size_t begin, std::size_t can
       at = previous;
       continue;
     }
-    if (before.kind != OpKind::kSchedule || before.upsert || before.requeued_from ||
+    if (before.kind != OpKind::kSchedule || before.upsert || before.letter != 0 ||
         before.base_lsn != before.lsn) {
       break;
     }
@@ -172,7 +172,7 @@ Batch GroupCommit::describe(const OpQueue& queue, std::size_t begin, std::size_t
     batch.sync |= op.durability == Durability::kDisk;
   }
   batch.sync |= want_synced_.load() >= batch.first_lsn;
-  if (carried_low_water_ != 0 && batch.last_lsn >= carried_lsn_) {
+  if (carried_low_water_ != 0 && !carry_again_ && batch.last_lsn >= carried_lsn_) {
     batch.low_water = carried_low_water_;
     batch.sync = true;
   }
@@ -236,16 +236,19 @@ void GroupCommit::advance_marks(std::uint64_t written, bool synced) {
 
 // What is durable now goes to the tick thread; slots and cells whose records are written are free.
 void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t end) {
+  bool for_group = false;
   for (std::size_t i = begin; i < end; ++i) {
     const Op& op = queue.ops[i];
     if (mailed(op)) {
       mail_.push_back(mail_of(op));
     }
+    // The tick thread takes it to the members.
+    for_group |= op.kind == OpKind::kCancelGroup || op.kind == OpKind::kRescheduleGroup;
     if (op.releases) {
       released_[shard_of(op.id.index())].push_back(op.id.index());
     }
-    if (op.requeued_from) {
-      released_[shard_of(op.requeued_from.index())].push_back(op.requeued_from.index());
+    if (op.letter != 0) {
+      released_[shard_of(op.id.index())].push_back(letter_of(op));
     }
     if (op.cell != 0) {
       free_cells_.push_back(op.cell - 1);
@@ -253,7 +256,7 @@ void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t e
   }
   const bool some = !mail_.empty();
   const bool early = parts_.mailbox.put(mail_, queue.ops[end - 1].lsn);
-  if (early || (some && parts_.mailbox.overslept(parts_.now()))) {
+  if (early || for_group || (some && parts_.mailbox.overslept(parts_.now()))) {
     parts_.wake_ticker();
   }
   release_slots();
@@ -290,23 +293,31 @@ void GroupCommit::release_slots_of(Shard& shard, std::span<const std::uint32_t> 
 
 // Carries what lives in the oldest part of the log on to its end, one request at a time.
 void GroupCommit::clean() {
+  if (carry_again_) {
+    carry();
+  }
   if (carried_low_water_ != 0 || mode_.load() != Mode::kOk) {
     return;
   }
-  CleanRequest request;
   // About 48 bytes of record for each task beside its key and payload.
   const std::uint64_t live_bytes = parts_.limits.bytes() + parts_.limits.count() * 48;
-  if (!parts_.journal.next_to_clean(live_bytes, &request)) {
+  carried_ = {};
+  if (!parts_.journal.next_to_clean(live_bytes, &carried_)) {
     return;
   }
+  carried_low_water_ = carried_.low_water;
+  carry();
+}
+
+void GroupCommit::carry() {
   const std::uint64_t before = last_lsn();
-  for (const std::uint16_t type : request.types) {
+  carry_again_ = false;
+  for (const std::uint16_t type : carried_.types) {
     parts_.carry_type(type);
   }
-  for (const TaskId id : request.ids) {
-    parts_.carry_task(id);
+  for (const TaskId id : carried_.ids) {
+    carry_again_ |= !parts_.carry_task(id);
   }
-  carried_low_water_ = request.low_water;
   carried_lsn_ = last_lsn();
   const std::lock_guard lock(telemetry_mutex_);
   reappended_ += carried_lsn_ - before;
@@ -319,7 +330,7 @@ void GroupCommit::chores() {
   const steady_clock::time_point now = steady_clock::now();
   Status status;
   // The cleaner's promise is kept even when nothing is scheduled any more.
-  const bool carried = carried_low_water_ != 0 && incoming_count_.load() == 0;
+  const bool carried = carried_low_water_ != 0 && !carry_again_ && incoming_count_.load() == 0;
   if (carried && written_.load() >= carried_lsn_) {
     Batch batch;
     batch.first_lsn = written_.load();

@@ -53,6 +53,8 @@ void GroupCommit::refuse(OpQueue& queue, std::size_t begin) {
   if (late.empty() && begin >= queue.ops.size()) {
     return;
   }
+  // A task that is taken back was not carried while it was cancelled.
+  carry_again_ = carried_low_water_ != 0;
   Rollback rollback(parts_.table, parts_.limits);
   const std::vector<bool> kept_late = rollback.run(late, 0);
   const std::vector<bool> kept_queue = rollback.run(queue, begin);

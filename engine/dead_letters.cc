@@ -17,7 +17,7 @@ Status not_dead(TaskId id) {
 
 }  // namespace
 
-// The letter's slot stays until the record is written; with it goes the letter (Op::requeued_from).
+// The letter's slot stays until the record is written; with it goes the letter (Op::letter).
 Result<Submitted> EngineCore::requeue(TaskId id, const Deadline& deadline, Durability durability) {
   if (Status status = open_for_mutations(); !status.ok()) {
     return status;
@@ -73,7 +73,7 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
   op.kind = OpKind::kSchedule;
   op.durability = durability;
   op.id = *id;
-  op.requeued_from = dead_id;
+  op.letter = slot_of(dead_id.index()) + 1;
   op.slack_us = dead->slack_us.load(std::memory_order_relaxed);
   op.type = dead->type.load(std::memory_order_relaxed);
   deadline.put_into(&op);
@@ -84,7 +84,8 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
   content.flags |= kFlagAttributes;
   write_content(node, content);
   const std::string encoded = encode(attributes);
-  shard.attributes[slot_of(id->index())] = std::move(attributes);
+  table.set_attributes(shard, slot_of(id->index()), std::move(attributes));
+  enter_group(shard, node, id->index());
   if (node.key_bytes != 0) {
     shard.keys.insert(slot_of(id->index()));
   }

@@ -8,8 +8,6 @@
 namespace countwheel::detail {
 namespace {
 
-// Finished tasks are ended in groups, but no handler starts this long after the first of a group.
-constexpr std::int64_t kGroupNs = 1'000'000;
 constexpr std::size_t kGroupMax = 64;
 constexpr std::size_t kNoType = 0;
 // Handlers are claimed in groups while they are known to be quick: the tasks of a claim wait for
@@ -17,10 +15,10 @@ constexpr std::size_t kNoType = 0;
 constexpr std::int64_t kQuickNs = 50'000;
 constexpr std::uint32_t kQuickClaims = 16;  // in a row
 
-thread_local Worker* current_worker = nullptr;
-thread_local TaskId current_id;
-
 }  // namespace
+
+thread_local Worker* Worker::current = nullptr;
+thread_local TaskId Worker::current_id;
 
 Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy on_failure)
     : parts_(std::move(parts)),
@@ -29,12 +27,12 @@ Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy
       in_flight_(std::make_unique<InFlight[]>(parts_.cells.size())) {}
 
 bool Dispatcher::in_handler() noexcept {
-  return static_cast<bool>(current_id);
+  return static_cast<bool>(Worker::current_id);
 }
 
 // Ids are unique within an engine only.
 bool Dispatcher::in_handler_of(TaskId id) const noexcept {
-  return current_id == id && current_worker != nullptr && current_worker->owner == this;
+  return Worker::current_id == id && Worker::current != nullptr && Worker::current->owner == this;
 }
 
 void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> entries) {
@@ -131,7 +129,7 @@ bool Dispatcher::any_waiting() const noexcept {
 void Dispatcher::drain() noexcept {
   Worker worker;
   worker.owner = this;
-  Worker* const outer = std::exchange(current_worker, &worker);
+  Worker* const outer = std::exchange(Worker::current, &worker);
   std::size_t next_type = kNoType;
   for (;;) {
     while (!closed_.load() && drain_once(worker, &next_type)) {
@@ -150,7 +148,7 @@ void Dispatcher::drain() noexcept {
   if (!worker.cells.empty() && parts_.cells.give(worker.cells)) {
     parts_.wake_ticker();
   }
-  current_worker = outer;
+  Worker::current = outer;
   leave();
 }
 
@@ -227,119 +225,6 @@ bool Dispatcher::take_cells(Worker& worker) {
   return count != 0;
 }
 
-// False when it did not: the task was cancelled or moved, is not due after all, or the engine
-// stops.
-bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
-  const std::int64_t now_ns = parts_.now_on(entry.clock);
-  if (!worker.finished.empty() &&
-      (entry.clock != worker.group_clock || now_ns - worker.group_started_ns > kGroupNs)) {
-    flush(worker);
-  }
-  if (closed_.load()) {
-    return false;  // Still scheduled; it runs after the next start.
-  }
-  Node& node = parts_.table.node(entry.index);
-  if (now_ns < entry.deadline_ns) {
-    // The wall was set back since the hand-over: never early.
-    std::vector<MailItem> mail = {{entry.deadline_ns,
-                                   entry.index,
-                                   node.slack_us.load(std::memory_order_relaxed),
-                                   entry.clock}};
-    if (parts_.mailbox.put(mail, 0)) {
-      parts_.wake_ticker();
-    }
-    return false;
-  }
-  // This CAS is "the handler starts": it fails if the task was cancelled, moved or replaced.
-  if (!node.transition(entry.word, entry.word.with(State::kRunning))) {
-    skipped_.fetch_add(1, std::memory_order_relaxed);
-    return false;
-  }
-  running_.fetch_add(1);
-  if (worker.finished.empty()) {
-    worker.group_started_ns = now_ns;
-    worker.group_clock = entry.clock;
-  }
-  const std::uint32_t cell = worker.cells.back();
-  worker.cells.pop_back();
-  InFlight* in_flight = &in_flight_[cell];
-  *in_flight = InFlight();
-  in_flight->id = TaskId::of(entry.index, entry.word.generation());
-  in_flight->node = &node;
-  in_flight->type = &type;
-  in_flight->running = entry.word.with(State::kRunning);
-  in_flight->lateness_ns = now_ns - entry.deadline_ns;
-  in_flight->sequence = entry.sequence;
-  in_flight->cell = cell;
-  in_flight->overdue = node.has(kFlagOverdue);
-  in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
-  if (const auto refused = not_to_start(*in_flight)) {
-    in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
-    worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}});
-    return true;
-  }
-  in_flight->attempt =
-      static_cast<std::uint16_t>(node.attempts.load(std::memory_order_relaxed) + 1);
-  node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
-  AttemptCell& mark = parts_.cells.cell(cell);
-  mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
-  mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
-  mark.id.store(in_flight->id.value, std::memory_order_release);
-  started_.fetch_add(1, std::memory_order_relaxed);
-  if (type.policy.lease.count() != 0) {
-    auto lease = std::make_unique<Lease>(*in_flight);
-    in_flight = &lease->in_flight;
-    if (leases_.begin(
-            lease.release(), parts_.now_on(ClockKind::kBoot), type.policy.lease.count())) {
-      parts_.wake_ticker();
-    }
-  }
-  run_handler(worker, type, in_flight);
-  return true;
-}
-
-// How a due task ends whose handler must not be called; nothing for the others.
-std::optional<Outcome::Kind> Dispatcher::not_to_start(const InFlight& in_flight) {
-  const Node& node = *in_flight.node;
-  const TypePolicy& policy = in_flight.type->policy;
-  std::uint32_t max_crashes = policy.retry.max_crashes;
-  std::int64_t max_lateness_ns = policy.max_lateness.count();
-  if (node.has(kFlagAttributes)) {
-    Shard& shard = parts_.table.shard_for(in_flight.id);
-    const std::lock_guard lock(shard.mutex);
-    const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight.id.index()));
-    max_crashes = attributes.retry ? attributes.retry->max_crashes : max_crashes;
-    max_lateness_ns = attributes.max_lateness_ns.value_or(max_lateness_ns);
-  }
-  if (node.crashes >= max_crashes || node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
-    return Outcome::Kind::kCrashed;
-  }
-  if (max_lateness_ns != 0 && in_flight.lateness_ns > max_lateness_ns) {
-    return Outcome::Kind::kLate;
-  }
-  return std::nullopt;
-}
-
-void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
-  const TaskId outer = std::exchange(current_id, in_flight->id);
-  in_flight->worker = &worker;
-  in_flight->exceptions = std::uncaught_exceptions();
-  worker.thrown = nullptr;
-  std::string text = "dropped by an exception that its handler caught";
-  try {
-    type.handler(Delivery(this, in_flight));
-  } catch (const std::exception& error) {
-    text = error.what();
-  } catch (...) {
-    text = "an exception that is no std::exception";
-  }
-  // A handler that gave its delivery away has no say in how the attempt ends.
-  if (worker.thrown == in_flight) {
-    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(text)});
-  }
-  current_id = outer;
-}
-
 Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   Lease* const lease = in_flight->lease;
   const bool stale = lease != nullptr && !leases_.finish(lease);
@@ -352,7 +237,7 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   parts_.cells.cell(in_flight->cell)
       .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
   Worker* worker = in_flight->worker;
-  if (worker == current_worker && worker != nullptr && current_id == in_flight->id) {
+  if (worker == Worker::current && worker != nullptr && Worker::current_id == in_flight->id) {
     worker->finished.emplace_back(in_flight, std::move(outcome));
     if (worker->finished.size() >= kGroupMax) {
       flush(*worker);
@@ -368,9 +253,9 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
 }
 
 void Dispatcher::drop(InFlight* in_flight) noexcept {
-  if (in_flight->worker == current_worker && current_id == in_flight->id &&
+  if (in_flight->worker == Worker::current && Worker::current_id == in_flight->id &&
       std::uncaught_exceptions() > in_flight->exceptions) {
-    current_worker->thrown = in_flight;
+    Worker::current->thrown = in_flight;
     return;
   }
   (void)answer(in_flight, {Outcome::Kind::kFailed, 0, "dropped without an answer"});

@@ -54,6 +54,10 @@ struct DispatchParts {
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
 struct Worker {
+  // Of this thread, while it drains; and the task whose handler it is in.
+  static thread_local Worker* current;
+  static thread_local TaskId current_id;
+
   const Dispatcher* owner = nullptr;
   std::vector<std::pair<InFlight*, Outcome>> finished;
   // When the first of them started, on the clock of its deadline.
@@ -124,6 +128,7 @@ class Dispatcher {
   bool may_start() const noexcept;
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
   bool start(Worker& worker, TaskType& type, const DueEntry& entry);
+  bool make_running(Node& node, const DueEntry& entry);
   std::optional<Outcome::Kind> not_to_start(const InFlight& in_flight);
   void run_handler(Worker& worker, TaskType& type, InFlight* in_flight);
   void flush(Worker& worker);
@@ -149,7 +154,8 @@ class Dispatcher {
                  std::int64_t delay_ns,
                  Attributes attributes);
   Attributes attributes_of(const Shard& shard, const InFlight* in_flight) const;
-  void forget_key(Shard& shard, InFlight* in_flight);
+  void leave(Shard& shard, InFlight* in_flight);
+  bool cancel_requested(const Shard& shard, const InFlight* in_flight) const;
   std::uint32_t unblock_successor(Shard& shard, std::uint32_t index);
   Op record(OpKind kind, const InFlight* in_flight) const;
 

@@ -116,7 +116,7 @@ std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const O
       if (freed != kNoIndex) {
         parts_.table.node(freed).flags.fetch_or(kFlagNeeded);
       }
-      if (in_flight->node->has(kFlagCancelRequested) || freed != kNoIndex) {
+      if (cancel_requested(shard, in_flight) || freed != kNoIndex) {
         end_dropped(shard, in_flight, freed != kNoIndex);
       } else {
         end_failed(shard, in_flight, outcome);
@@ -124,6 +124,14 @@ std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const O
       break;
   }
   return freed;
+}
+
+// By its id or key, or with its group, of which the tick thread may not have told the node yet.
+bool Dispatcher::cancel_requested(const Shard& shard, const InFlight* in_flight) const {
+  const Node& node = *in_flight->node;
+  return node.has(kFlagCancelRequested) ||
+         (node.has(kFlagAttributes) &&
+          parts_.table.fate_of(shard, slot_of(in_flight->id.index())).cancelled);
 }
 
 Op Dispatcher::record(OpKind kind, const InFlight* in_flight) const {
@@ -136,11 +144,14 @@ Op Dispatcher::record(OpKind kind, const InFlight* in_flight) const {
   return op;
 }
 
-void Dispatcher::forget_key(Shard& shard, InFlight* in_flight) {
+// The task lives no more.
+void Dispatcher::leave(Shard& shard, InFlight* in_flight) {
   const Node& node = *in_flight->node;
   if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
     shard.keys.erase(slot_of(in_flight->id.index()));
   }
+  leave_group(shard, node, in_flight->id.index());
+  parts_.limits.give(node.data_bytes());
 }
 
 // The task that was scheduled for the same key while this one ran may fall due now.
@@ -160,8 +171,7 @@ std::uint32_t Dispatcher::unblock_successor(Shard& shard, std::uint32_t index) {
 
 void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
   Node& node = *in_flight->node;
-  forget_key(shard, in_flight);
-  parts_.limits.give(node.data_bytes());
+  leave(shard, in_flight);
   ++shard.counts.done;
   node.store(in_flight->running.with(State::kDone));
   Op op = record(OpKind::kDone, in_flight);
@@ -173,8 +183,7 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
 // has a new task.
 void Dispatcher::end_dropped(Shard& shard, InFlight* in_flight, bool replaced) {
   Node& node = *in_flight->node;
-  forget_key(shard, in_flight);
-  parts_.limits.give(node.data_bytes());
+  leave(shard, in_flight);
   ++(replaced ? shard.counts.replaced : shard.counts.cancelled);
   node.store(in_flight->running.with(State::kCancelled));
   Op op = record(OpKind::kDone, in_flight);
@@ -215,8 +224,7 @@ void Dispatcher::end_dead(Shard& shard,
                           DeadReason reason,
                           std::string_view text) {
   Node& node = *in_flight->node;
-  forget_key(shard, in_flight);
-  parts_.limits.give(node.data_bytes());
+  leave(shard, in_flight);
   ++shard.counts.dead;
   std::string& error = shard.errors[in_flight->id.value];
   error = printable(text);
@@ -250,8 +258,7 @@ void Dispatcher::end_retry(Shard& shard,
   content.lsn = kNoLsnYet;
   content.deadline_ns = plus(parts_.now_on(ClockKind::kBoot), delay_ns);
   content.wall_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
-  content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) &
-                                            ~(kFlagOverdue | kFlagForeignSession));
+  content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) & ~kFlagOverdue);
   const std::string encoded = encode(attributes);
   content.flags |= encoded.empty() ? std::uint8_t{0} : kFlagAttributes;
   node.store(in_flight->running.with(State::kMoving));
@@ -268,6 +275,7 @@ void Dispatcher::end_retry(Shard& shard,
   op.crashes = content.crashes;
   node.store(in_flight->running.bumped(State::kScheduled));
   parts_.commit.enqueue(op, {.text = error, .attributes = encoded}, &node.lsn);
+  enter_group(shard, node, in_flight->id.index());
 }
 
 }  // namespace countwheel::detail

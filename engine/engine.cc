@@ -13,6 +13,7 @@
 
 namespace countwheel {
 
+using detail::acknowledged;
 using detail::EngineCore;
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, EngineParts parts) {
@@ -153,21 +154,6 @@ Status Engine::submit_batch(std::span<const TaskSpec> specs, std::span<Submitted
   return {};
 }
 
-namespace {
-
-// A mutation is acknowledged only when its record has the durability asked for.
-Change acknowledged(Change change, EngineCore& core, Durability level) {
-  if (change.lsn.value != 0) {
-    Status status = core.commit.wait(change.lsn.value, level, std::chrono::hours(24 * 365));
-    if (!status.ok()) {
-      change.status = std::move(status);
-    }
-  }
-  return change;
-}
-
-}  // namespace
-
 Change Engine::submit_cancel(TaskId id) {
   return core_->cancel(id, core_->options.durability);
 }
@@ -244,7 +230,11 @@ Result<TaskInfo> Engine::find(std::string_view key) const {
     return Status(Code::kNotFound);
   }
   const detail::Node& node = core_->table.node(*holder);
-  return core_->info(shard, TaskId::of(*holder, node.load().generation()), node);
+  const TaskId id = TaskId::of(*holder, node.load().generation());
+  if (core_->gone_with_group(shard, node, id)) {
+    return Status(Code::kNotFound);
+  }
+  return core_->info(shard, id, node);
 }
 
 std::vector<TaskInfo> Engine::list(TaskId after, std::size_t limit) const {
@@ -332,7 +322,8 @@ std::size_t Engine::poll(std::size_t limit) {
 }
 
 Instant Engine::next_wake() const {
-  if (core_->commit.work_waiting() || core_->mailbox.has_items()) {
+  if (core_->commit.work_waiting() || core_->mailbox.has_items() ||
+      core_->table.group_changes.wanted(core_->mailbox.released())) {
     return core_->now();  // Something is on its way to the wheels.
   }
   return core_->ticker.next_wake();

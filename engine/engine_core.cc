@@ -42,7 +42,7 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
               cells,
               [this] { return now(); },
               [this] { ticker.wake(); },
-              [this](TaskId id) { carry_task(id); },
+              [this](TaskId id) { return carry_task(id); },
               [this](std::uint16_t number) { carry_type(number); }},
              options.os_sync_bound),
       dispatcher({table,
@@ -61,6 +61,9 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
               mailbox,
               dispatcher,
               [this] { return now(); },
+              [this](std::uint64_t released, std::vector<MailItem>* mail) {
+                return sweep_groups(released, mail);
+              },
               options.drive == Drive::kThreads},
              options.wheel,
              std::move(sleeper)),
@@ -218,6 +221,12 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   info.dead_reason = attributes.reason;
   info.died_at = WallTime(std::chrono::nanoseconds(attributes.died_wall_ns));
   info.requeued_from = attributes.requeued_from;
+  info.group = attributes.group;
+  if (const Fate fate = table.fate_of(shard, slot_of(id.index())); fate.move != nullptr) {
+    info.clock = fate.move->boot ? ClockKind::kBoot : ClockKind::kWall;
+    info.deadline = WallTime(std::chrono::nanoseconds(fate.move->wall_ns));
+    info.boot_deadline_ns = fate.move->boot ? fate.move->deadline_ns : 0;
+  }
   return info;
 }
 
@@ -233,7 +242,7 @@ Result<TaskInfo> EngineCore::find(TaskId id) const {
     return Status(Code::kNotFound);
   }
   const State state = node->load().state();
-  if (state == State::kCancelled || state == State::kDone) {
+  if (state == State::kCancelled || state == State::kDone || gone_with_group(shard, *node, id)) {
     return Status(Code::kNotFound);
   }
   return info(shard, id, *node);
@@ -254,9 +263,9 @@ std::vector<TaskInfo> EngineCore::list(TaskId after, std::size_t limit, bool dea
       const Node& node = shard.nodes.at(slot);
       const State state = node.load().state();
       const bool live = state == State::kScheduled || state == State::kRunning;
-      if (state == State::kDead || (live && !dead_only)) {
-        const std::uint32_t index = number << kSlotBits | slot;
-        tasks.push_back(info(shard, TaskId::of(index, node.load().generation()), node));
+      const TaskId id = TaskId::of(number << kSlotBits | slot, node.load().generation());
+      if (state == State::kDead || (live && !dead_only && !gone_with_group(shard, node, id))) {
+        tasks.push_back(info(shard, id, node));
       }
     }
   }
@@ -269,11 +278,7 @@ Stats EngineCore::stats() const {
     return stats;
   }
   {
-    // All shards at once: the sums are of one moment.
-    std::array<std::unique_lock<std::mutex>, kShards> locks;
-    for (std::uint32_t i = 0; i < kShards; ++i) {
-      locks[i] = std::unique_lock(table.shard(i).mutex);
-    }
+    const AllShards locked(table);
     for (std::uint32_t i = 0; i < kShards; ++i) {
       const ShardCounts& counts = table.shard(i).counts;
       stats.scheduled += counts.scheduled;
@@ -286,6 +291,7 @@ Stats EngineCore::stats() const {
     }
     stats.pending_bytes = limits.bytes();
   }
+  stats.group_visits = group_visits.load(std::memory_order_relaxed);
   stats.refused = refused.load(std::memory_order_relaxed);
   stats.crashes = restored_crashes;
   dispatcher.fill(&stats);
@@ -309,7 +315,8 @@ std::string EngineCore::check_invariants() {
       const Node& node = shard.nodes.at(slot);
       const State state = node.load().state();
       dead += state == State::kDead ? 1 : 0;
-      if (node.has(kFlagAttributes) != shard.attributes.contains(slot)) {
+      const bool beside = shard.attributes.contains(slot) || shard.groups.of(slot) != 0;
+      if (node.has(kFlagAttributes) != beside) {
         return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
                " has attributes and says otherwise, or the reverse";
       }
@@ -317,6 +324,10 @@ std::string EngineCore::check_invariants() {
         continue;
       }
       ++live;
+      if (shard.groups.lists(slot) != (shard.groups.of(slot) != 0)) {
+        return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
+               " lives and is not listed by its group";
+      }
       if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
         ++keyed;
         const auto holder = table.find_key(shard, number, node.key());

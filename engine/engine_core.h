@@ -93,8 +93,25 @@ class EngineCore {
   // Purges what EngineOptions does not keep.
   void trim_dead_letters();
 
+  // -- Groups (group_change.cc, group_sweep.cc) --
+
+  // Cancels the members, or moves them to `deadline`.
+  GroupChange change_group(std::uint64_t group,
+                           const std::optional<Deadline>& deadline,
+                           Durability durability);
+  Status pause_group(std::uint64_t group, bool paused);
+  std::uint64_t group_count(std::uint64_t group);
+  // The tick thread's: takes changes that are durable to their members; `mail` must be filed.
+  // True when there is more to do.
+  bool sweep_groups(std::uint64_t released, std::vector<MailItem>* mail);
+  // Its group was cancelled and the tick thread has not come to it yet.
+  bool gone_with_group(const Shard& shard, const Node& node, TaskId id) const {
+    return node.has(kFlagAttributes) && node.load().state() == State::kScheduled &&
+           table.fate_of(shard, slot_of(id.index())).cancelled;
+  }
+
   // For the cleaner (carry.cc).
-  void carry_task(TaskId id);
+  bool carry_task(TaskId id);
   void carry_type(std::uint16_t number);
   void carry_type_record(const TaskType& type);
 
@@ -134,6 +151,7 @@ class EngineCore {
   bool begun = false;      // the wheels have a beginning; guarded by lifecycle
   Status stop_status;      // guarded by lifecycle
   std::uint64_t restored_crashes = 0;
+  std::atomic<std::uint64_t> group_visits{0};  // relaxed: a figure for people
 
  private:
   struct Request;  // a checked TaskSpec
@@ -152,14 +170,29 @@ class EngineCore {
                                    const ResolvedDeadline& deadline,
                                    Durability durability);
   Change cancel_locked(Shard& shard, TaskId id, Durability durability);
+  Change cancel_node(Shard& shard, Node& node, TaskId id, WallTime deadline, Durability durability);
+  WallTime deadline_of(const Shard& shard, const Node& node, TaskId id) const;
   Change reschedule_locked(Shard& shard,
                            TaskId id,
                            const ResolvedDeadline& deadline,
                            Durability durability,
                            std::optional<WallTime> expected);
   void leave_key(Shard& shard, Node& node, std::uint32_t index);
+  void visit_member(std::uint32_t index, const GroupState& state, std::vector<MailItem>* mail);
   Status refuse(Status status);
 };
+
+// A mutation is acknowledged only when its record has the durability asked for.
+template <class AnyChange>
+AnyChange acknowledged(AnyChange change, EngineCore& core, Durability level) {
+  if (change.lsn.value != 0) {
+    Status status = core.commit.wait(change.lsn.value, level, std::chrono::hours(24 * 365));
+    if (!status.ok()) {
+      change.status = std::move(status);
+    }
+  }
+  return change;
+}
 
 }  // namespace countwheel::detail
 

@@ -48,8 +48,8 @@ struct CommitParts {
   std::function<Instant()> now;  // the wall is persisted as last seen
   std::function<void()> wake_ticker;
   // Carries a live task or a type on for the cleaner: enqueues its whole state. Called without
-  // locks.
-  std::function<void(TaskId)> carry_task;
+  // locks. False when it is not known yet what will become of the task: ask again.
+  std::function<bool(TaskId)> carry_task;
   std::function<void(std::uint16_t)> carry_type;
 };
 
@@ -149,6 +149,7 @@ class GroupCommit {
   void settle_failed(const OpQueue& queue, std::size_t begin);
   bool try_recover();
   void clean();
+  void carry();
   void chores();
 
   bool was_refused(std::uint64_t lsn) const;
@@ -193,8 +194,10 @@ class GroupCommit {
   std::optional<SteadyTime> unmarked_since_;  // the last blob is not behind a watermark yet
   SteadyTime last_write_ = std::chrono::steady_clock::now();
   SteadyTime next_recover_{};
-  std::uint64_t carried_lsn_ = 0;        // the cleaner's last operation
-  std::uint64_t carried_low_water_ = 0;  // what it makes dead
+  CleanRequest carried_;                 // what the cleaner asked for
+  std::uint64_t carried_lsn_ = 0;        // its last operation
+  std::uint64_t carried_low_water_ = 0;  // what it makes dead; 0 when it has not asked
+  bool carry_again_ = false;             // what has been carried is not all there is
 
   std::atomic<std::uint64_t> written_{0};
   std::atomic<std::uint64_t> synced_{0};

@@ -96,6 +96,12 @@ class Mailbox {
     return !items_.empty();
   }
 
+  // What take() would answer.
+  std::uint64_t released() {
+    const std::lock_guard lock(mutex_);
+    return released_;
+  }
+
   // While the tick thread is awake it looks at the mailbox before it sleeps: nobody need wake it.
   void awake() noexcept {
     next_wake_wall_.store(std::numeric_limits<std::int64_t>::min());

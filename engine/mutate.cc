@@ -56,6 +56,7 @@ struct EngineCore::Request {
       }
       attributes.max_lateness_ns = spec.max_lateness->count();
     }
+    attributes.group = spec.group;
     if (!attributes.empty()) {
       encoded_attributes = encode(attributes);
     }
@@ -166,7 +167,8 @@ Submitted EngineCore::add(Shard& shard,
   content.flags |= extra_flags;
   write_content(node, content);
   if (!request.attributes.empty()) {
-    shard.attributes[slot_of(id.index())] = request.attributes;
+    table.set_attributes(shard, slot_of(id.index()), request.attributes);
+    enter_group(shard, node, id.index());
   }
   if ((extra_flags & kFlagBlocked) != 0) {
     const auto holder = table.find_key(shard, request.shard, request.spec.key);
@@ -190,10 +192,15 @@ std::optional<Result<Submitted>> EngineCore::meet_holder(Shard& shard,
                                                          const Request& request,
                                                          std::uint32_t holder,
                                                          bool* blocked) {
-  const Node& node = table.node(holder);
+  Node& node = table.node(holder);
   for (;;) {
     const Word word = node.load();
     const TaskId id = TaskId::of(holder, word.generation());
+    if (gone_with_group(shard, node, id)) {
+      // Its own record comes with the new task's, before the tick thread gets to it.
+      (void)cancel_node(shard, node, id, {}, request.durability);
+      return std::nullopt;
+    }
     const KeyPolicy policy = request.spec.key_policy;
     // Its own key from its handler is for the time after it, whatever the policy.
     if (word.state() == State::kRunning &&
@@ -263,6 +270,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   content.attempts = undo.before.attempts;  // Fencing tokens ascend while the id stays.
   table.set_attributes(shard, slot_of(index), request.attributes);
   write_content(node, content);
+  enter_group(shard, node, index);
   ++shard.counts.scheduled;
   ++shard.counts.replaced;
   node.store(word.bumped(State::kScheduled));

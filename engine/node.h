@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include <countwheel/task.h>
@@ -49,9 +50,10 @@ inline constexpr std::uint8_t kFlagCancelRequested = 2;  // cancel() came while 
 inline constexpr std::uint8_t kFlagOverdue = 4;          // was due when scheduled or restored
 inline constexpr std::uint8_t kFlagBlocked = 8;   // waits for the running task of its key to end
 inline constexpr std::uint8_t kFlagKeyLost = 16;  // its key belongs to its successor
-inline constexpr std::uint8_t kFlagForeignSession = 32;  // boot deadline of an earlier session
-inline constexpr std::uint8_t kFlagNeeded = 64;  // its predecessor's failure ended in its favour
+inline constexpr std::uint8_t kFlagNeeded = 64;   // its predecessor's failure ended in its favour
 inline constexpr std::uint8_t kFlagAttributes = 128;  // has an entry in Shard::attributes
+// Deadline of a node that is restored from another session, until the clocks are known.
+inline constexpr std::int64_t kForeignDeadline = std::numeric_limits<std::int64_t>::min();
 // What a task is to others of its key: not undone with its deadline.
 inline constexpr std::uint8_t kFlagsOfSuccession = kFlagBlocked | kFlagKeyLost | kFlagNeeded;
 

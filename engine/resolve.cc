@@ -122,9 +122,9 @@ void ResolvedDeadline::put_into(NodeContent* content) const noexcept {
   content->deadline_ns = on_clock();
   content->wall_ns = wall_ns;
   content->lsn = kNoLsnYet;
-  content->flags = static_cast<std::uint8_t>(
-      (content->flags & ~(kFlagBoot | kFlagOverdue | kFlagForeignSession)) |
-      (clock == ClockKind::kBoot ? kFlagBoot : 0) | (overdue ? kFlagOverdue : 0));
+  content->flags = static_cast<std::uint8_t>((content->flags & ~(kFlagBoot | kFlagOverdue)) |
+                                             (clock == ClockKind::kBoot ? kFlagBoot : 0) |
+                                             (overdue ? kFlagOverdue : 0));
 }
 
 void ResolvedDeadline::put_into(Op* op) const noexcept {

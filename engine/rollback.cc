@@ -1,5 +1,7 @@
 #include "rollback.h"
 
+#include <utility>
+
 #include <countwheel/assert.h>
 
 namespace countwheel::detail {
@@ -28,14 +30,56 @@ std::vector<bool> Rollback::run(const OpQueue& queue, std::size_t begin) {
       ++undone_;
     } else {
       kept[i - 1] = true;
-      kept_ids_.insert(op.id.value);
+      if (op.kind != OpKind::kCancelGroup && op.kind != OpKind::kRescheduleGroup) {
+        kept_ids_.insert(op.id.value);
+      }
     }
   }
+  revisit_groups();
   return kept;
 }
 
+// What was decided for a member has been taken back: an earlier change of its group may concern it.
+void Rollback::back_in_group(Shard& shard, const Node& node, std::uint32_t index) {
+  enter_group(shard, node, index);
+  if (const std::uint64_t group = shard.groups.of(slot_of(index)); group != 0) {
+    groups_.insert(group);
+  }
+}
+
+void Rollback::revisit_groups() {
+  if (groups_.empty()) {
+    return;
+  }
+  const AllShards locked(table_);
+  for (const std::uint64_t group : std::exchange(groups_, {})) {
+    if (GroupState* state = table_.group_changes.find(group)) {
+      state->again = true;
+      table_.group_changes.want(0);
+    }
+  }
+}
+
+// It has reached nobody: only what is durable does.
+bool Rollback::undo_group(const Op& op) {
+  const AllShards locked(table_);
+  GroupState* const state = table_.group_changes.find(op.id.value);
+  COUNTWHEEL_ASSERT(state != nullptr);
+  std::erase_if(state->changes,
+                [&op](const GroupChangeEntry& change) { return change.lsn == op.lsn; });
+  state->again = true;  // Members that fell due meanwhile have been put aside.
+  table_.group_changes.want(0);
+  return true;
+}
+
 bool Rollback::undo(const Op& op, const Undo* undo) {
-  if (op.durability == Durability::kMemory || kept_ids_.contains(op.id.value)) {
+  if (op.durability == Durability::kMemory) {
+    return false;
+  }
+  if (op.kind == OpKind::kCancelGroup || op.kind == OpKind::kRescheduleGroup) {
+    return undo_group(op);
+  }
+  if (kept_ids_.contains(op.id.value)) {
     return false;
   }
   Shard& shard = table_.shard_for(op.id);
@@ -63,7 +107,7 @@ bool Rollback::undo(const Op& op, const Undo* undo) {
   if (undo == nullptr) {
     return false;  // Kept once before: whatever stood on it then has been told.
   }
-  return op.upsert ? undo_upsert(shard, node, op, *undo) : undo_reschedule(node, op, *undo);
+  return op.upsert ? undo_upsert(shard, node, op, *undo) : undo_reschedule(shard, node, op, *undo);
 }
 
 bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
@@ -93,21 +137,22 @@ bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
   limits_.give(node.data_bytes());
   --shard.counts.scheduled;
   table_.release(op.id.index());
-  if (op.requeued_from) {
+  if (op.letter != 0) {
     --shard.counts.replaced;
-    bury_again(shard, op.requeued_from);
+    bury_again(shard, letter_of(op));
   }
   return true;
 }
 
 // What was taken out of the dead letters is one again.
-void Rollback::bury_again(Shard& shard, TaskId id) {
-  Node& node = table_.node(id.index());
+void Rollback::bury_again(Shard& shard, std::uint32_t index) {
+  Node& node = table_.node(index);
   const Word word = node.load();
-  COUNTWHEEL_ASSERT(word.generation() == id.generation() && word.state() == State::kCancelled);
+  COUNTWHEEL_ASSERT(word.state() == State::kCancelled);
   node.store(word.with(State::kDead));
   ++shard.counts.dead;
-  table_.dead_letters.add(id, table_.attributes_of(shard, slot_of(id.index())).died_wall_ns);
+  table_.dead_letters.add(TaskId::of(index, word.generation()),
+                          table_.attributes_of(shard, slot_of(index)).died_wall_ns);
 }
 
 bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo) {
@@ -131,6 +176,7 @@ bool Rollback::undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& u
   table_.set_attributes(shard, slot_of(op.id.index()), *attributes);
   restore_content(node, undo.before);
   node.store(word.bumped(State::kScheduled));
+  back_in_group(shard, node, op.id.index());
   --shard.counts.scheduled;
   --shard.counts.replaced;
   file(node, op.id.index());
@@ -145,7 +191,7 @@ bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
   }
   if (op.dead) {
     --shard.counts.cancelled;
-    bury_again(shard, op.id);
+    bury_again(shard, op.id.index());
     return true;
   }
   const Word word = node.load();
@@ -161,17 +207,19 @@ bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
   limits_.force(node.data_bytes());
   --shard.counts.cancelled;
   node.store(word.bumped(State::kScheduled));
+  back_in_group(shard, node, op.id.index());
   file(node, op.id.index());
   return true;
 }
 
-bool Rollback::undo_reschedule(Node& node, const Op& op, const Undo& undo) {
+bool Rollback::undo_reschedule(Shard& shard, Node& node, const Op& op, const Undo& undo) {
   const Word word = node.load();
   if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kMoving))) {
     return false;
   }
   restore_content(node, undo.before);
   node.store(word.bumped(State::kScheduled));
+  back_in_group(shard, node, op.id.index());
   file(node, op.id.index());
   return true;
 }

@@ -34,13 +34,17 @@ class Rollback {
   bool undo_schedule(Shard& shard, Node& node, const Op& op);
   bool undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_cancel(Shard& shard, Node& node, const Op& op);
-  bool undo_reschedule(Node& node, const Op& op, const Undo& undo);
-  void bury_again(Shard& shard, TaskId id);
+  bool undo_reschedule(Shard& shard, Node& node, const Op& op, const Undo& undo);
+  bool undo_group(const Op& op);
+  void back_in_group(Shard& shard, const Node& node, std::uint32_t index);
+  void revisit_groups();
+  void bury_again(Shard& shard, std::uint32_t index);
   void file(const Node& node, std::uint32_t index);
 
   TaskTable& table_;
   Limits& limits_;
   std::unordered_set<std::uint64_t> kept_ids_;
+  std::unordered_set<std::uint64_t> groups_;  // whose members must be visited again
   std::vector<MailItem> mail_;
   std::uint64_t undone_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 
 #include <countwheel/assert.h>
 
@@ -174,7 +175,7 @@ void TaskTable::release(std::uint32_t index) noexcept {
     shard.errors.erase(TaskId::of(index, word.generation()).value);
   }
   if (node.has(kFlagAttributes)) {
-    shard.attributes.erase(slot);
+    set_attributes(shard, slot, {});
     node.flags.store(0, std::memory_order_relaxed);
   }
   drop_data(node);
@@ -186,22 +187,38 @@ Attributes TaskTable::attributes_of(const Shard& shard, std::uint32_t slot) cons
   if (!shard.nodes.at(slot).has(kFlagAttributes)) {
     return {};
   }
-  const auto found = shard.attributes.find(slot);
-  COUNTWHEEL_ASSERT(found != shard.attributes.end());
-  return found->second;
+  Attributes attributes;
+  if (const auto found = shard.attributes.find(slot); found != shard.attributes.end()) {
+    attributes = found->second;
+  }
+  attributes.group = shard.groups.of(slot);
+  return attributes;
 }
 
 void TaskTable::set_attributes(Shard& shard, std::uint32_t slot, Attributes attributes) {
   Node& node = shard.nodes.at(slot);
-  if (attributes.empty()) {
-    if (node.has(kFlagAttributes)) {
-      shard.attributes.erase(slot);
-      node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagAttributes));
-    }
-    return;
+  const bool any = !attributes.empty();
+  shard.groups.set(slot, std::exchange(attributes.group, 0));
+  if (!attributes.empty()) {
+    shard.attributes[slot] = std::move(attributes);
+  } else if (!shard.attributes.empty()) {
+    shard.attributes.erase(slot);
   }
-  shard.attributes[slot] = std::move(attributes);
-  node.flags.fetch_or(kFlagAttributes);
+  if (any) {
+    node.flags.fetch_or(kFlagAttributes);
+  } else {
+    node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagAttributes));
+  }
+}
+
+Fate TaskTable::fate_of(const Shard& shard, std::uint32_t slot) const noexcept {
+  if (group_changes.none()) {
+    return {};
+  }
+  const std::uint64_t group = shard.groups.of(slot);
+  return group == 0
+             ? Fate()
+             : group_changes.fate(group, shard.nodes.at(slot).lsn.load(std::memory_order_relaxed));
 }
 
 bool TaskTable::put_data(Node& node, std::string_view key, std::string_view payload) noexcept {

@@ -21,10 +21,13 @@
 
 #include <boost/unordered/unordered_flat_set.hpp>
 
+#include <countwheel/journal.h>
 #include <countwheel/task.h>
 
 #include "attributes.h"
 #include "dead_letters.h"
+#include "group_changes.h"
+#include "group_index.h"
 #include "node.h"
 
 namespace countwheel::detail {
@@ -39,6 +42,11 @@ inline constexpr std::uint32_t shard_of(std::uint32_t index) noexcept {
 }
 inline constexpr std::uint32_t slot_of(std::uint32_t index) noexcept {
   return index & (kMaxSlots - 1);
+}
+
+// The index of Op::letter.
+inline std::uint32_t letter_of(const Op& op) noexcept {
+  return shard_of(op.id.index()) << kSlotBits | (op.letter - 1);
 }
 
 // Nodes at stable addresses, found without a lock.
@@ -112,13 +120,28 @@ struct alignas(64) Shard {
   std::uint32_t free_tail = kNoSlot;
   std::uint32_t retired = 0;
   boost::unordered_flat_set<std::uint32_t, KeyHash, KeyEqual> keys;
-  std::unordered_map<std::uint64_t, std::string> errors;        // id -> last error
-  std::unordered_map<std::uint32_t, Attributes> attributes;     // by slot, with kFlagAttributes
+  std::unordered_map<std::uint64_t, std::string> errors;  // id -> last error
+  // By slot, with kFlagAttributes, which tasks that only have a group carry too. Theirs is in
+  // groups.
+  std::unordered_map<std::uint32_t, Attributes> attributes;
+  GroupIndex groups;
   std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
   ShardCounts counts;
 
   static constexpr std::uint32_t kNoSlot = 0xffffffff;
 };
+
+// A task of a group lives, or has a new place in its order; or it lives no more.
+inline void enter_group(Shard& shard, const Node& node, std::uint32_t index) {
+  if (node.has(kFlagAttributes)) {
+    shard.groups.enter(slot_of(index));
+  }
+}
+inline void leave_group(Shard& shard, const Node& node, std::uint32_t index) {
+  if (node.has(kFlagAttributes)) {
+    shard.groups.leave(slot_of(index));
+  }
+}
 
 class TaskTable {
  public:
@@ -184,13 +207,30 @@ class TaskTable {
   // Lock-free; nothing when the task is not scheduled, is blocked, or changes meanwhile.
   std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
 
+  // What its group has in store for a member, under the lock of its shard.
+  Fate fate_of(const Shard& shard, std::uint32_t slot) const noexcept;
+
   DeadLetters dead_letters;
+  GroupChanges group_changes;
 
  private:
   static void append_free(Shard& shard, std::uint32_t slot) noexcept;
 
   std::array<Shard, kShards> shards_;
   std::uint32_t generation_floor_ = 0;
+};
+
+// The locks of all shards, in order: what is seen or done meanwhile is of one moment.
+class AllShards {
+ public:
+  explicit AllShards(const TaskTable& table) {
+    for (std::uint32_t i = 0; i < kShards; ++i) {
+      locks_[i] = std::unique_lock(table.shard(i).mutex);
+    }
+  }
+
+ private:
+  std::array<std::unique_lock<std::mutex>, kShards> locks_;
 };
 
 }  // namespace countwheel::detail

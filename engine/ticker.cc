@@ -116,6 +116,7 @@ void Ticker::take_mail() {
   for (Side& side : sides_) {
     side.home.released = released;
   }
+  more_to_sweep_ = parts_.sweep_groups(released, &mail_);
   for (const MailItem& item : mail_) {
     file(item);
   }
@@ -206,6 +207,9 @@ Instant Ticker::next_wake() {
     } else if (side.wheel) {
       face = side.wheel->next_wake();
     }
+  }
+  if (more_to_sweep_) {
+    wake.boot_ns = std::numeric_limits<std::int64_t>::min();
   }
   wake.boot_ns = std::min(wake.boot_ns, parts_.dispatcher.next_allowed());
   if (std::int64_t lease_end = parts_.dispatcher.next_lease_end(); lease_end != kNever) {

@@ -56,6 +56,9 @@ struct TickParts {
   Mailbox& mailbox;
   Dispatcher& dispatcher;
   std::function<Instant()> now;
+  // Takes changes of groups that are durable, up to an LSN, to some of their members; adds those
+  // that must be filed. True when there is more to do.
+  std::function<bool(std::uint64_t, std::vector<MailItem>*)> sweep_groups;
   // Drive::kThreads: workers are posted while a step is still handing over, and the thread looks at
   // the clock now and then while leases run. The executor of a host may run handlers at once and so
   // must not be called inside a step, and when a host looks at the clock is its own affair.
@@ -134,6 +137,7 @@ class Ticker {
   std::array<Side, 2> sides_;  // by ClockKind
   std::vector<MailItem> mail_;
   std::vector<Due> out_;
+  bool more_to_sweep_ = false;
   Instant last_;  // never goes back on the boot face
   bool has_last_ = false;
   std::int64_t planned_boot_ns_ = kNever;  // when the sleep should have ended

@@ -4,55 +4,15 @@
 #include <filesystem>
 #include <sys/stat.h>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 
 #include <countwheel/recovery.h>
+#include <countwheel/restore.h>
 
 namespace countwheel {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A task in the log; this is all that counting needs.
-enum class Fate : std::uint8_t { kLive, kDead };
-
-class Fold {
- public:
-  void apply(const Op& op) {
-    switch (op.kind) {
-      case OpKind::kSchedule:
-        tasks_[op.id.value] = op.dead ? Fate::kDead : Fate::kLive;
-        break;
-      case OpKind::kCancel:
-      case OpKind::kDone:
-        tasks_.erase(op.id.value);
-        break;
-      case OpKind::kDead:
-        // An operation on a task whose schedule is below the low-water mark ended long ago.
-        if (const auto found = tasks_.find(op.id.value); found != tasks_.end()) {
-          found->second = Fate::kDead;
-        }
-        break;
-      case OpKind::kNone:
-      case OpKind::kReschedule:
-      case OpKind::kRetry:
-      case OpKind::kType:
-        break;
-    }
-  }
-
-  std::uint64_t count(Fate fate) const {
-    std::uint64_t count = 0;
-    for (const auto& [id, its_fate] : tasks_) {
-      count += its_fate == fate ? 1U : 0U;
-    }
-    return count;
-  }
-
- private:
-  std::unordered_map<std::uint64_t, Fate> tasks_;
-};
 
 bool is_problem(Code code) {
   return code == Code::kCorrupt || code == Code::kVersion || code == Code::kInsecureDir;
@@ -137,25 +97,41 @@ Result<CheckReport> check(const std::string& directory, const WalOptions& option
     return report;
   }
   check_files(directory, &report);
-  Fold fold;
+  // The fold that open() would do, into an engine that nobody starts.
+  EngineOptions engine_options;
+  engine_options.drive = Drive::kHost;
+  const Result<std::unique_ptr<Engine>> engine = Engine::create(engine_options);
+  if (!engine.ok()) {
+    return engine.status();
+  }
+  Restorer restorer(**engine);
   const auto visitor = [&](const BlobHeader& header, std::span<const Op> ops) {
     if (report.first_lsn == 0) {
       report.first_lsn = header.first_lsn;
     }
     for (const Op& op : ops) {
-      fold.apply(op);
+      if (Status status = restorer.apply(op, header.session_hash); !status.ok()) {
+        return Status(status.code(), (*log)->facts().path + ": " + status.detail());
+      }
     }
     return Status();
   };
-  if (Status status = (*log)->read(visitor); !status.ok()) {
+  Status status = (*log)->read(visitor);
+  const Result<RestoreSummary> summary = restorer.finish((*log)->end());
+  if (status.ok()) {
+    status = summary.status();
+  }
+  if (!status.ok()) {
     if (!is_problem(status.code())) {
       return status;
     }
     report.problems.push_back(problem_of(status, (*log)->facts().path));
   }
   describe(**log, &report);
-  report.log.live = fold.count(Fate::kLive);
-  report.log.dead = fold.count(Fate::kDead);
+  if (summary.ok()) {
+    report.log.live = summary->live;
+    report.log.dead = summary->dead;
+  }
   return report;
 }
 

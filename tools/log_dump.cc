@@ -46,12 +46,17 @@ const char* name_of(OpKind kind) {
       return "dead";
     case OpKind::kType:
       return "type";
+    case OpKind::kCancelGroup:
+      return "cancel_group";
+    case OpKind::kRescheduleGroup:
+      return "reschedule_group";
   }
   return "unknown";
 }
 
 bool has_deadline(OpKind kind) {
-  return kind == OpKind::kSchedule || kind == OpKind::kReschedule || kind == OpKind::kRetry;
+  return kind == OpKind::kSchedule || kind == OpKind::kReschedule || kind == OpKind::kRetry ||
+         kind == OpKind::kRescheduleGroup;
 }
 
 bool has_counters(const Op& op) {

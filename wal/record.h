@@ -54,7 +54,7 @@ inline constexpr std::size_t kHeaderCrc = 124;          // 4: crc32c of bytes 0 
 inline constexpr std::size_t kHeaderBytes = 128;
 
 // The highest values that format 1 knows; higher ones are `version`.
-inline constexpr OpKind kLastKind = OpKind::kType;
+inline constexpr OpKind kLastKind = OpKind::kRescheduleGroup;
 inline constexpr Durability kLastDurability = Durability::kDisk;
 
 namespace header_flag {

@@ -123,16 +123,18 @@ Status read_fields(ByteReader& reader, Op* op) {
       return read_schedule(reader, op);
     case OpKind::kCancel:
     case OpKind::kDone:
+    case OpKind::kCancelGroup:
       op->id = read_id(reader);
       return {};
     case OpKind::kReschedule:
+    case OpKind::kRescheduleGroup:
     case OpKind::kRetry:
       if (!read_flags(reader, known_flags(op->kind), &flags, op)) {
         return newer("operation with flags " + std::to_string(flags));
       }
       op->id = read_id(reader);
       read_deadlines(reader, op);
-      if (op->kind == OpKind::kReschedule) {
+      if (op->kind != OpKind::kRetry) {
         return {};
       }
       read_counters(reader, op);

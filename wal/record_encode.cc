@@ -112,8 +112,10 @@ char* store_fixed(char* out, const Op& op, std::uint64_t gap) noexcept {
       return store_schedule(out, op);
     case OpKind::kCancel:
     case OpKind::kDone:
+    case OpKind::kCancelGroup:
       return store_word(out, op.id.value);
     case OpKind::kReschedule:
+    case OpKind::kRescheduleGroup:
       return store_deadlines(store_word(store_byte(out, clock), op.id.value), op);
     case OpKind::kRetry: {
       const unsigned flags = clock | (op.attribute_bytes != 0 ? op_flag::kAttributes : 0U);

@@ -52,6 +52,8 @@ class OpModel {
         break;
       case OpKind::kNone:
       case OpKind::kType:
+      case OpKind::kCancelGroup:
+      case OpKind::kRescheduleGroup:
         break;
     }
   }

@@ -132,6 +132,16 @@ std::string attributes_blob() {
   return encoded(with_golden_fields(builder.batch(true)));
 }
 
+std::string groups_blob() {
+  BatchBuilder builder(1001);
+  builder.add(OpKind::kCancelGroup, TaskId{0x0123456789abcdef});
+  Op* op = &builder.add(OpKind::kRescheduleGroup, TaskId{4711});
+  op->wall_deadline_ns = 1'718'000'070'000'000'000;
+  op->boot_deadline_ns = 87'000'000'000;
+  op->clock = ClockKind::kBoot;
+  return encoded(with_golden_fields(builder.batch(true)));
+}
+
 void expect_golden(const std::string& name, const std::string& bytes) {
   if (const char* directory = std::getenv("COUNTWHEEL_WRITE_GOLDEN"); directory != nullptr) {
     std::ofstream(std::string(directory) + "/" + name, std::ios::binary) << bytes;
@@ -148,6 +158,7 @@ TEST(Golden, FormatOneIsWrittenAsItAlwaysWas) {
   expect_golden("watermark.blob", watermark_blob());
   expect_golden("every_kind.blob", every_kind_blob());
   expect_golden("attributes.blob", attributes_blob());
+  expect_golden("groups.blob", groups_blob());
 }
 
 TEST(Golden, FormatOneIsReadAsItAlwaysWas) {
@@ -194,6 +205,21 @@ TEST(Golden, AttributesAreReadAsTheyAlwaysWere) {
   EXPECT_EQ(ops[1].text(), "once");
   EXPECT_EQ(ops[2].text(), "expired_late");
   EXPECT_EQ(ops[2].reason, DeadReason::kLate);
+}
+
+TEST(Golden, ChangesOfGroupsAreReadAsTheyAlwaysWere) {
+  const std::string blob = read_file(golden_path("groups.blob"));
+  BlobHeader header;
+  std::vector<Op> ops;
+  ASSERT_EQ(decode_header(blob, &header).text(), "ok");
+  ASSERT_EQ(decode_ops(blob, header, &ops).text(), "ok");
+  ASSERT_EQ(ops.size(), 2U);
+  EXPECT_EQ(ops[0].kind, OpKind::kCancelGroup);
+  EXPECT_EQ(ops[0].id.value, 0x0123456789abcdefU);
+  EXPECT_EQ(ops[1].kind, OpKind::kRescheduleGroup);
+  EXPECT_EQ(ops[1].id.value, 4711U);
+  EXPECT_EQ(ops[1].boot_deadline_ns, 87'000'000'000);
+  EXPECT_EQ(ops[1].wall_deadline_ns, 1'718'000'070'000'000'000);
 }
 
 TEST(Golden, LaterFormatsAreRefusedByName) {

@@ -246,7 +246,7 @@ TEST(Record, LaterFormatsAndUnknownBitsAreVersion) {
   EXPECT_EQ(code_with(header_at::kFlags, 4), Code::kVersion);
   EXPECT_EQ(code_with(header_at::kReserved, 1), Code::kVersion);
   EXPECT_EQ(code_with(header_at::kReserved2, 1), Code::kVersion);
-  EXPECT_EQ(code_with(kHeaderBytes + 1, 8), Code::kVersion);           // a reserved kind
+  EXPECT_EQ(code_with(kHeaderBytes + 1, 10), Code::kVersion);          // a reserved kind
   EXPECT_EQ(code_with(kHeaderBytes + 1, 31), Code::kVersion);          // the last kind there can be
   EXPECT_EQ(code_with(kHeaderBytes + 1, 3 << 5 | 1), Code::kVersion);  // a fourth durability
   EXPECT_EQ(code_with(kHeaderBytes + 2, 128), Code::kVersion);         // an unknown flag

@@ -57,7 +57,8 @@ class ScheduleCall {
  public:
   explicit ScheduleCall(const TaskSpec& spec) : spec_(spec) {
     // A field that is added stops the build here: what it refers to must be kept as well.
-    const auto& [type, deadline, key, payload, policy, durability, slack, lateness, retry] = spec;
+    const auto& [type, deadline, key, payload, policy, durability, slack, lateness, retry, group] =
+        spec;
     bytes_.reserve(type.size() + key.size() + payload.size());
     bytes_.append(type).append(key).append(payload);
     if (retry != nullptr) {

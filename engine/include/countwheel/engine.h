@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,14 @@ struct Change {
   explicit operator bool() const noexcept {
     return status.code() == Code::kOk || status.code() == Code::kCancelled;
   }
+};
+
+// The answer of a call for a group. `status` is ok, `not_found` when it has no live task, or one of
+// the refusals and failures that every call may answer.
+struct GroupChange {
+  Status status;
+  Lsn lsn;
+  std::uint64_t count = 0;  // live tasks of the group at the call, running ones included
 };
 
 class Engine {
@@ -130,6 +139,28 @@ class Engine {
   Change reschedule_if(TaskId id, WallTime expected, Deadline deadline);
   Change reschedule_if(std::string_view key, WallTime expected, Deadline deadline);
 
+  // -- Groups: all live tasks with the same TaskSpec::group --
+  //
+  // One record and a time that does not depend on the size of the group: the call decides for all
+  // members at once and the tick thread takes it to them, in order, a few hundred a step. From the
+  // call on no member starts that was cancelled, and none at its old deadline. Running members are
+  // too late to be cancelled or moved; cancel_requested() is set for them, with the sweep.
+
+  GroupChange cancel_group(std::uint64_t group, std::optional<Durability> durability = {});
+  GroupChange submit_cancel_group(std::uint64_t group, std::optional<Durability> durability = {});
+  // To one deadline, at which they are handed over in the order of their own schedules.
+  GroupChange reschedule_group(std::uint64_t group,
+                               Deadline deadline,
+                               std::optional<Durability> durability = {});
+  GroupChange submit_reschedule_group(std::uint64_t group,
+                                      Deadline deadline,
+                                      std::optional<Durability> durability = {});
+  // All due now: the close of a session.
+  GroupChange expire_group(std::uint64_t group, std::optional<Durability> durability = {});
+  GroupChange submit_expire_group(std::uint64_t group, std::optional<Durability> durability = {});
+  // Live tasks of the group, running ones included.
+  std::uint64_t group_count(std::uint64_t group) const;
+
   // Live tasks and dead letters; `not_found` for anything else.
   Result<TaskInfo> find(TaskId id) const;
   Result<TaskInfo> find(std::string_view key) const;
@@ -160,6 +191,10 @@ class Engine {
   // for a type nobody has named. Idempotent; a pause of everything and one of a type are two.
   Status pause(std::string_view type = {});
   Status resume(std::string_view type = {});
+  // No more handlers of this group's tasks start, also of those that join it later; with the resume
+  // those that fell due meanwhile are handed over again. Not logged, like the others.
+  Status pause_group(std::uint64_t group);
+  Status resume_group(std::uint64_t group);
 
   // -- Durability --
 

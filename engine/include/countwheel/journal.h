@@ -30,18 +30,26 @@ enum class OpKind : std::uint8_t {
   kRetry = 5,  // A failed attempt: new deadline and counters, with the error's text.
   kDead = 6,   // The move to the dead letters, with reason and text.
   kType = 7,   // Gives a task type its number; the name is the payload.
-  // 8 to 15 are reserved: groups, touch, recurrence, deduplication, application writes.
+  // Of all live tasks of a group whose latest (re)schedule is earlier; the id is the group.
+  kCancelGroup = 8,
+  kRescheduleGroup = 9,
+  // 10 to 15 are reserved.
 };
 
 // One operation. The bytes behind `data` are key, payload, text and attributes, one behind the
 // other, and live as long as the batch.
 struct Op {
   OpKind kind = OpKind::kNone;
-  ClockKind clock = ClockKind::kWall;
-  Durability durability = Durability::kDisk;
-  bool dead = false;  // kSchedule by the cleaner: the task is a dead letter
+  ClockKind clock : 1 = ClockKind::kWall;
+  Durability durability : 2 = Durability::kDisk;
+  bool dead : 1 = false;  // kSchedule by the cleaner: the task is a dead letter
+  // For the engine alone, not on disk.
+  bool upsert : 1 = false;    // kSchedule that replaced a live task: never elided
+  bool releases : 1 = false;  // the task's slot is free once this is written
+  DeadReason reason = DeadReason::kNone;
+  std::uint8_t crashes = 0;
   std::uint32_t slack_us = 0;
-  TaskId id;                          // kType: the number
+  TaskId id;                          // kType: the number; of a group: its number
   std::int64_t wall_deadline_ns = 0;  // kSchedule, kReschedule, kRetry
   std::int64_t boot_deadline_ns = 0;  // the same of ClockKind::kBoot
   std::uint64_t lsn = 0;
@@ -56,16 +64,12 @@ struct Op {
   std::uint16_t type = 0;
   std::uint16_t failures = 0;
   std::uint16_t attempts = 0;
-  std::uint8_t crashes = 0;
-  DeadReason reason = DeadReason::kNone;
 
   // For the engine alone, not on disk.
-  bool upsert = false;     // kSchedule that replaced a live task: never elided
-  bool releases = false;   // the task's slot is free once this is written
   std::uint32_t cell = 0;  // attempt cell + 1 that is free once this is written
-  // kSchedule: the dead letter it was made of, whose slot is free once this is written. Its
-  // attributes say so too, so that the log needs no second operation.
-  TaskId requeued_from = {};
+  // kSchedule: slot + 1, in the same shard, of the dead letter it was made of, which is free once
+  // this is written. Its attributes say so too, so that the log needs no second operation.
+  std::uint32_t letter = 0;
 
   std::string_view key() const noexcept { return {data, key_bytes}; }
   std::string_view payload() const noexcept { return {data + key_bytes, payload_bytes}; }
@@ -74,6 +78,7 @@ struct Op {
     return {data + key_bytes + payload_bytes + text_bytes, attribute_bytes};
   }
 };
+static_assert(sizeof(Op) == 80);
 
 // A group commit: every operation between the LSNs, less the elided ones, in LSN order.
 struct Batch {

@@ -48,6 +48,9 @@ struct Stats {
   std::uint64_t running = 0;        // of pending
   std::uint64_t pending_bytes = 0;  // keys and payloads
   std::uint64_t refused = 0;        // calls refused by a limit
+  // Members visited for changes of groups. Those of a cancelled group leave `pending` as they are
+  // visited, by the tick thread, after the call has returned.
+  std::uint64_t group_visits = 0;
 
   // The hand-over.
   std::uint64_t backlog = 0;           // handed over and not started

@@ -186,6 +186,8 @@ struct TaskSpec {
   // reason `late`. TypePolicy's if not given; 0 is no limit.
   std::optional<std::chrono::nanoseconds> max_lateness = {};
   const RetryPolicy* retry = nullptr;  // TypePolicy's if null
+  // What it can be cancelled, moved and paused together with: a session, a symbol. 0 is none.
+  std::uint64_t group = 0;
 };
 
 // A copy of what the table knows about one task.
@@ -206,6 +208,7 @@ struct TaskInfo {
   DeadReason dead_reason = DeadReason::kNone;
   WallTime died_at = {};      // of dead letters
   TaskId requeued_from = {};  // the dead letter it was made of
+  std::uint64_t group = 0;
 };
 
 }  // namespace countwheel

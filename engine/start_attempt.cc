@@ -1,0 +1,146 @@
+// How an attempt starts: from an entry that a worker has claimed to the call of the handler.
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "dispatcher.h"
+
+namespace countwheel::detail {
+namespace {
+
+// Finished tasks are ended in groups, but no handler starts this long after the first of a group.
+constexpr std::int64_t kGroupNs = 1'000'000;
+
+}  // namespace
+
+// False when it did not: the task was cancelled or moved, is not due after all, or the engine
+// stops.
+bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
+  const std::int64_t now_ns = parts_.now_on(entry.clock);
+  if (!worker.finished.empty() &&
+      (entry.clock != worker.group_clock || now_ns - worker.group_started_ns > kGroupNs)) {
+    flush(worker);
+  }
+  if (closed_.load()) {
+    return false;  // Still scheduled; it runs after the next start.
+  }
+  Node& node = parts_.table.node(entry.index);
+  if (now_ns < entry.deadline_ns) {
+    // The wall was set back since the hand-over: never early.
+    std::vector<MailItem> mail = {{entry.deadline_ns,
+                                   entry.index,
+                                   node.slack_us.load(std::memory_order_relaxed),
+                                   entry.clock}};
+    if (parts_.mailbox.put(mail, 0)) {
+      parts_.wake_ticker();
+    }
+    return false;
+  }
+  if (!make_running(node, entry)) {
+    skipped_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  running_.fetch_add(1);
+  if (worker.finished.empty()) {
+    worker.group_started_ns = now_ns;
+    worker.group_clock = entry.clock;
+  }
+  const std::uint32_t cell = worker.cells.back();
+  worker.cells.pop_back();
+  InFlight* in_flight = &in_flight_[cell];
+  *in_flight = InFlight();
+  in_flight->id = TaskId::of(entry.index, entry.word.generation());
+  in_flight->node = &node;
+  in_flight->type = &type;
+  in_flight->running = entry.word.with(State::kRunning);
+  in_flight->lateness_ns = now_ns - entry.deadline_ns;
+  in_flight->sequence = entry.sequence;
+  in_flight->cell = cell;
+  in_flight->overdue = node.has(kFlagOverdue);
+  in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
+  if (const auto refused = not_to_start(*in_flight)) {
+    in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
+    worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}});
+    return true;
+  }
+  in_flight->attempt =
+      static_cast<std::uint16_t>(node.attempts.load(std::memory_order_relaxed) + 1);
+  node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
+  AttemptCell& mark = parts_.cells.cell(cell);
+  mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
+  mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
+  mark.id.store(in_flight->id.value, std::memory_order_release);
+  started_.fetch_add(1, std::memory_order_relaxed);
+  if (type.policy.lease.count() != 0) {
+    auto lease = std::make_unique<Lease>(*in_flight);
+    in_flight = &lease->in_flight;
+    if (leases_.begin(
+            lease.release(), parts_.now_on(ClockKind::kBoot), type.policy.lease.count())) {
+      parts_.wake_ticker();
+    }
+  }
+  run_handler(worker, type, in_flight);
+  return true;
+}
+
+// The CAS is "the handler starts": it fails if the task was cancelled, moved or replaced. A member
+// of a group starts under its shard lock, so that every change of the group comes before or after.
+bool Dispatcher::make_running(Node& node, const DueEntry& entry) {
+  const Word running = entry.word.with(State::kRunning);
+  if (node.load() != entry.word) {
+    return false;
+  }
+  if (!node.has(kFlagAttributes)) {
+    return node.transition(entry.word, running);
+  }
+  const Shard& shard = parts_.table.shard(shard_of(entry.index));
+  const std::lock_guard lock(shard.mutex);
+  const Fate fate = parts_.table.fate_of(shard, slot_of(entry.index));
+  // The tick thread files it again when it is due.
+  const bool held = fate.paused || (fate.move != nullptr && !fate.move->is_where(node));
+  return !fate.cancelled && !held && node.transition(entry.word, running);
+}
+
+// How a due task ends whose handler must not be called; nothing for the others.
+std::optional<Outcome::Kind> Dispatcher::not_to_start(const InFlight& in_flight) {
+  const Node& node = *in_flight.node;
+  const TypePolicy& policy = in_flight.type->policy;
+  std::uint32_t max_crashes = policy.retry.max_crashes;
+  std::int64_t max_lateness_ns = policy.max_lateness.count();
+  if (node.has(kFlagAttributes)) {
+    Shard& shard = parts_.table.shard_for(in_flight.id);
+    const std::lock_guard lock(shard.mutex);
+    const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight.id.index()));
+    max_crashes = attributes.retry ? attributes.retry->max_crashes : max_crashes;
+    max_lateness_ns = attributes.max_lateness_ns.value_or(max_lateness_ns);
+  }
+  if (node.crashes >= max_crashes || node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
+    return Outcome::Kind::kCrashed;
+  }
+  if (max_lateness_ns != 0 && in_flight.lateness_ns > max_lateness_ns) {
+    return Outcome::Kind::kLate;
+  }
+  return std::nullopt;
+}
+
+void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
+  const TaskId outer = std::exchange(Worker::current_id, in_flight->id);
+  in_flight->worker = &worker;
+  in_flight->exceptions = std::uncaught_exceptions();
+  worker.thrown = nullptr;
+  std::string text = "dropped by an exception that its handler caught";
+  try {
+    type.handler(Delivery(this, in_flight));
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "an exception that is no std::exception";
+  }
+  // A handler that gave its delivery away has no say in how the attempt ends.
+  if (worker.thrown == in_flight) {
+    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(text)});
+  }
+  Worker::current_id = outer;
+}
+
+}  // namespace countwheel::detail
