@@ -43,17 +43,19 @@ bool EngineCore::carry_task(TaskId id) {
   const NodeContent content = content_of(*node);
   Op op;
   op.kind = OpKind::kSchedule;
-  op.clock = node->clock();
+  const DueTime due = table.due_of(shard, slot_of(id.index()));
+  op.clock = due.clock;
   op.durability = Durability::kOs;
   op.dead = state == State::kDead;
   op.slack_us = content.slack_us;
   op.id = id;
-  op.wall_deadline_ns = content.wall_ns;
-  op.boot_deadline_ns = content.deadline_ns;
-  if (state == State::kScheduled && fate.move != nullptr) {
-    op.clock = fate.move->boot ? ClockKind::kBoot : ClockKind::kWall;
-    op.wall_deadline_ns = fate.move->wall_ns;
-    op.boot_deadline_ns = fate.move->deadline_ns;
+  op.wall_deadline_ns = due.wall_ns;
+  op.boot_deadline_ns = due.deadline_ns;
+  if (fate.move == nullptr && node->has(kFlagTouched)) {
+    // As far ahead as the log has been told: a touch since then was not.
+    const Touch& touch = shard.touches.find(slot_of(id.index()))->second;
+    op.wall_deadline_ns = touch.logged_wall_ns;
+    op.boot_deadline_ns = touch.logged_ns;
   }
   op.base_lsn = content.lsn;
   op.type = content.type;

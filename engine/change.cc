@@ -74,15 +74,8 @@ Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability)
   if (gone_with_group(shard, *node, id)) {
     return {Status(Code::kNotFound), id, {}, {}};
   }
-  const WallTime deadline = deadline_of(shard, *node, id);
+  const WallTime deadline = wall_time(table.due_of(shard, slot_of(id.index())).wall_ns);
   return cancel_node(shard, *node, id, deadline, durability);
-}
-
-// The deadline it has, which a change of its group may have moved already.
-WallTime EngineCore::deadline_of(const Shard& shard, const Node& node, TaskId id) const {
-  const GroupChangeEntry* const move =
-      node.has(kFlagAttributes) ? table.fate_of(shard, slot_of(id.index())).move : nullptr;
-  return wall_time(move != nullptr ? move->wall_ns : node.wall_ns.load(std::memory_order_relaxed));
 }
 
 Change EngineCore::cancel_node(Shard& shard,
@@ -143,25 +136,40 @@ Change EngineCore::reschedule(TaskId id,
   return change;
 }
 
+// No task (id 0) while no call is possible: the call with the id says why.
+std::optional<TaskId> EngineCore::holder_of(std::string_view key) {
+  if (!open_for_calls().ok()) {
+    return TaskId{};
+  }
+  const std::uint32_t number = TaskTable::shard_of_key(key);
+  Shard& shard = table.shard(number);
+  const std::lock_guard lock(shard.mutex);
+  const auto holder = table.find_key(shard, number, key);
+  if (!holder) {
+    return std::nullopt;
+  }
+  return TaskId::of(*holder, table.node(*holder).load().generation());
+}
+
 Change EngineCore::reschedule(std::string_view key,
                               const Deadline& deadline,
                               Durability durability,
                               std::optional<WallTime> expected) {
-  if (Status status = open_for_calls(); !status.ok()) {
-    return {std::move(status), {}, {}, {}};
+  const std::optional<TaskId> id = holder_of(key);
+  return id ? reschedule(*id, deadline, durability, expected)
+            : Change{Status(Code::kNotFound), {}, {}, {}};
+}
+
+// A touched task is put back to the deadline of its touch.
+NodeContent EngineCore::undo_content(const Shard& shard, const Node& node, std::uint32_t index) {
+  NodeContent content = content_of(node);
+  if (node.has(kFlagTouched)) {
+    const Touch& touch = shard.touches.find(slot_of(index))->second;
+    content.deadline_ns = touch.deadline_ns;
+    content.wall_ns = touch.wall_ns;
+    content.flags = static_cast<std::uint8_t>(content.flags & ~kFlagTouched);
   }
-  const std::uint32_t number = TaskTable::shard_of_key(key);
-  TaskId id;
-  {
-    Shard& shard = table.shard(number);
-    const std::lock_guard lock(shard.mutex);
-    const auto holder = table.find_key(shard, number, key);
-    if (!holder) {
-      return {Status(Code::kNotFound), {}, {}, {}};
-    }
-    id = TaskId::of(*holder, table.node(*holder).load().generation());
-  }
-  return reschedule(id, deadline, durability, expected);
+  return content;
 }
 
 Change EngineCore::reschedule_locked(Shard& shard,
@@ -173,7 +181,7 @@ Change EngineCore::reschedule_locked(Shard& shard,
   if (node == nullptr) {
     return {Status(Code::kNotFound), id, {}, {}};
   }
-  const WallTime before = deadline_of(shard, *node, id);
+  const WallTime before = wall_time(table.due_of(shard, slot_of(id.index())).wall_ns);
   const Word word = node->load();
   if (word.state() == State::kCancelled || word.state() == State::kDone ||
       gone_with_group(shard, *node, id)) {
@@ -187,8 +195,9 @@ Change EngineCore::reschedule_locked(Shard& shard,
     return {Status(Code::kTooLate), id, {}, before};
   }
   Undo undo;
-  undo.before = content_of(*node);
-  NodeContent content = undo.before;
+  undo.before = undo_content(shard, *node, id.index());
+  table.forget_touch(shard, slot_of(id.index()));
+  NodeContent content = content_of(*node);
   Op op;
   op.kind = OpKind::kReschedule;
   op.durability = durability;

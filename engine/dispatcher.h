@@ -129,6 +129,7 @@ class Dispatcher {
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
   bool start(Worker& worker, TaskType& type, const DueEntry& entry);
   bool make_running(Node& node, const DueEntry& entry);
+  bool put_off(Shard& shard, const DueEntry& entry);
   std::optional<Outcome::Kind> not_to_start(const InFlight& in_flight);
   void run_handler(Worker& worker, TaskType& type, InFlight* in_flight);
   void flush(Worker& worker);

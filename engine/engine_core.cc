@@ -204,12 +204,13 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   TaskInfo info;
   info.id = id;
   info.state = node.load().state();
-  info.clock = node.clock();
+  const DueTime due = table.due_of(shard, slot_of(id.index()));
+  info.clock = due.clock;
   info.type = types.at(content.type)->name;
   info.key = node.key();
   info.payload = node.payload();
-  info.deadline = WallTime(std::chrono::nanoseconds(content.wall_ns));
-  info.boot_deadline_ns = info.clock == ClockKind::kBoot ? content.deadline_ns : 0;
+  info.deadline = WallTime(std::chrono::nanoseconds(due.wall_ns));
+  info.boot_deadline_ns = due.clock == ClockKind::kBoot ? due.deadline_ns : 0;
   info.order_lsn = {content.lsn};
   info.attempts = content.attempts;
   info.failures = content.failures;
@@ -222,11 +223,6 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   info.died_at = WallTime(std::chrono::nanoseconds(attributes.died_wall_ns));
   info.requeued_from = attributes.requeued_from;
   info.group = attributes.group;
-  if (const Fate fate = table.fate_of(shard, slot_of(id.index())); fate.move != nullptr) {
-    info.clock = fate.move->boot ? ClockKind::kBoot : ClockKind::kWall;
-    info.deadline = WallTime(std::chrono::nanoseconds(fate.move->wall_ns));
-    info.boot_deadline_ns = fate.move->boot ? fate.move->deadline_ns : 0;
-  }
   return info;
 }
 
@@ -319,6 +315,10 @@ std::string EngineCore::check_invariants() {
       if (node.has(kFlagAttributes) != beside) {
         return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
                " has attributes and says otherwise, or the reverse";
+      }
+      if (node.has(kFlagTouched) != shard.touches.contains(slot)) {
+        return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
+               " was touched and says otherwise, or the reverse";
       }
       if (state != State::kScheduled && state != State::kRunning) {
         continue;

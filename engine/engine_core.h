@@ -86,6 +86,11 @@ class EngineCore {
                     Durability durability,
                     std::optional<WallTime> expected = {});
 
+  // -- Touch (touch.cc) --
+
+  Change touch(TaskId id, const Deadline& deadline, Durability durability);
+  Change touch(std::string_view key, const Deadline& deadline, Durability durability);
+
   // -- Dead letters (dead_letters.cc) --
 
   Result<Submitted> requeue(TaskId id, const Deadline& deadline, Durability durability);
@@ -171,7 +176,17 @@ class EngineCore {
                                    Durability durability);
   Change cancel_locked(Shard& shard, TaskId id, Durability durability);
   Change cancel_node(Shard& shard, Node& node, TaskId id, WallTime deadline, Durability durability);
-  WallTime deadline_of(const Shard& shard, const Node& node, TaskId id) const;
+  static NodeContent undo_content(const Shard& shard, const Node& node, std::uint32_t index);
+  // The live task that holds the key.
+  std::optional<TaskId> holder_of(std::string_view key);
+  Change touch_locked(Shard& shard,
+                      TaskId id,
+                      const ResolvedDeadline& deadline,
+                      Durability durability);
+  Change touch_logged(Shard& shard,
+                      TaskId id,
+                      const ResolvedDeadline& deadline,
+                      Durability durability);
   Change reschedule_locked(Shard& shard,
                            TaskId id,
                            const ResolvedDeadline& deadline,

@@ -85,6 +85,7 @@ void EngineCore::visit_member(std::uint32_t index,
       if (!node.transition(word, word.with(State::kMoving))) {
         continue;
       }
+      table.forget_touch(shard, slot);
       NodeContent content = content_of(node);
       content.deadline_ns = fate.move->deadline_ns;
       content.wall_ns = fate.move->wall_ns;

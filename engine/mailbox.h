@@ -31,6 +31,7 @@ inline bool mailed(const Op& op) noexcept {
     case OpKind::kSchedule:
       return op.base_lsn == op.lsn;
     case OpKind::kReschedule:
+      return !op.touch;
     case OpKind::kRetry:
       return true;
     default:

@@ -240,7 +240,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
     return std::nullopt;
   }
   Undo undo;
-  undo.before = content_of(node);
+  undo.before = undo_content(shard, node, index);
   undo.has_data = true;
   undo.data.assign(node.data(), node.data_bytes());
   undo.key_bytes = static_cast<std::uint16_t>(node.key_bytes);
@@ -267,6 +267,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   limits.give_bytes(old_bytes);
   NodeContent content = request.content();
   content.flags |= undo.before.flags & kFlagsOfSuccession;
+  table.forget_touch(shard, slot_of(index));
   content.attempts = undo.before.attempts;  // Fencing tokens ascend while the id stays.
   table.set_attributes(shard, slot_of(index), request.attributes);
   write_content(node, content);

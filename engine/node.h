@@ -50,6 +50,7 @@ inline constexpr std::uint8_t kFlagCancelRequested = 2;  // cancel() came while 
 inline constexpr std::uint8_t kFlagOverdue = 4;          // was due when scheduled or restored
 inline constexpr std::uint8_t kFlagBlocked = 8;   // waits for the running task of its key to end
 inline constexpr std::uint8_t kFlagKeyLost = 16;  // its key belongs to its successor
+inline constexpr std::uint8_t kFlagTouched = 32;  // has an entry in Shard::touches
 inline constexpr std::uint8_t kFlagNeeded = 64;   // its predecessor's failure ended in its favour
 inline constexpr std::uint8_t kFlagAttributes = 128;  // has an entry in Shard::attributes
 // Deadline of a node that is restored from another session, until the clocks are known.
@@ -105,6 +106,15 @@ struct alignas(64) Node {
   std::string_view payload() const noexcept { return {data() + key_bytes, payload_bytes}; }
 };
 static_assert(sizeof(Node) == 64, "one node a cache line");
+
+// A later deadline than the node's, and what the log knows (touch.cc).
+struct Touch {
+  std::int64_t deadline_ns = 0;  // on the task's clock
+  std::int64_t wall_ns = 0;
+  std::int64_t logged_ns = 0;  // not before deadline_ns
+  std::int64_t logged_wall_ns = 0;
+  std::uint64_t lsn = 0;  // of the record that says so
+};
 
 // The whole of what reschedule and upsert overwrite, to put it back when the log refuses them.
 struct NodeContent {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,7 +27,8 @@ struct Undo {
   bool has_data = false;  // an upsert: key and payload were replaced too
   std::string data;       // the old key and payload
   std::uint16_t key_bytes = 0;
-  std::string attributes;  // the old ones, encoded
+  std::string attributes;      // the old ones, encoded
+  std::optional<Touch> touch;  // the old one
 };
 
 // The bytes of an operation. Views need to live only until it is queued.

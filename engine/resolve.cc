@@ -28,6 +28,10 @@ Status validate(const EngineOptions& options) {
     return refuse(
         "os_sync_bound", std::to_string(options.os_sync_bound.count()) + " ns", "1 ms to 1 h");
   }
+  if (options.touch_interval.count() < 0 || options.touch_interval > std::chrono::hours(1)) {
+    return refuse(
+        "touch_interval", std::to_string(options.touch_interval.count()) + " ns", "0 to 1 h");
+  }
   if (options.workers < 1 || options.workers > 1024) {
     return refuse("workers", std::to_string(options.workers), "1 to 1024");
   }

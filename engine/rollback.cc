@@ -104,6 +104,9 @@ bool Rollback::undo(const Op& op, const Undo* undo) {
   if (op.kind == OpKind::kSchedule && !op.upsert) {
     return undo_schedule(shard, node, op);
   }
+  if (undo != nullptr && op.touch) {
+    return undo_touch(shard, node, op, *undo);
+  }
   if (undo == nullptr) {
     return false;  // Kept once before: whatever stood on it then has been told.
   }
@@ -218,6 +221,24 @@ bool Rollback::undo_reschedule(Shard& shard, Node& node, const Op& op, const Und
     return false;
   }
   restore_content(node, undo.before);
+  node.store(word.bumped(State::kScheduled));
+  back_in_group(shard, node, op.id.index());
+  file(node, op.id.index());
+  return true;
+}
+
+// Back to the touch before, or to the deadline of the node.
+bool Rollback::undo_touch(Shard& shard, Node& node, const Op& op, const Undo& undo) {
+  const Word word = node.load();
+  if (word.state() != State::kScheduled || !node.transition(word, word.with(State::kMoving))) {
+    return false;
+  }
+  const std::uint32_t slot = slot_of(op.id.index());
+  TaskTable::forget_touch(shard, slot);
+  restore_content(node, undo.before);
+  if (undo.touch) {
+    shard.touches[slot] = *undo.touch;
+  }
   node.store(word.bumped(State::kScheduled));
   back_in_group(shard, node, op.id.index());
   file(node, op.id.index());

@@ -35,6 +35,7 @@ class Rollback {
   bool undo_upsert(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_cancel(Shard& shard, Node& node, const Op& op);
   bool undo_reschedule(Shard& shard, Node& node, const Op& op, const Undo& undo);
+  bool undo_touch(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_group(const Op& op);
   void back_in_group(Shard& shard, const Node& node, std::uint32_t index);
   void revisit_groups();

@@ -84,21 +84,46 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
 }
 
 // The CAS is "the handler starts": it fails if the task was cancelled, moved or replaced. A member
-// of a group starts under its shard lock, so that every change of the group comes before or after.
+// of a group, and what was touched, start under the shard lock: every change comes before or after.
 bool Dispatcher::make_running(Node& node, const DueEntry& entry) {
   const Word running = entry.word.with(State::kRunning);
   if (node.load() != entry.word) {
     return false;
   }
-  if (!node.has(kFlagAttributes)) {
+  if (!node.has(kFlagAttributes | kFlagTouched)) {
     return node.transition(entry.word, running);
   }
-  const Shard& shard = parts_.table.shard(shard_of(entry.index));
+  const std::uint32_t slot = slot_of(entry.index);
+  Shard& shard = parts_.table.shard(shard_of(entry.index));
   const std::lock_guard lock(shard.mutex);
-  const Fate fate = parts_.table.fate_of(shard, slot_of(entry.index));
+  const Fate fate = parts_.table.fate_of(shard, slot);
+  if (node.load() == entry.word && put_off(shard, entry)) {
+    return false;
+  }
   // The tick thread files it again when it is due.
   const bool held = fate.paused || (fate.move != nullptr && !fate.move->is_where(node));
-  return !fate.cancelled && !held && node.transition(entry.word, running);
+  if (fate.cancelled || held || !node.transition(entry.word, running)) {
+    return false;
+  }
+  TaskTable::forget_touch(shard, slot);
+  return true;
+}
+
+// Touched while it waited in the pool: it is due later.
+bool Dispatcher::put_off(Shard& shard, const DueEntry& entry) {
+  const auto later = parts_.table.put_off(shard, slot_of(entry.index), parts_.now_on(entry.clock));
+  if (!later) {
+    return false;
+  }
+  const Node& node = parts_.table.node(entry.index);
+  std::vector<MailItem> mail = {{later->deadline_ns,
+                                 entry.index,
+                                 node.slack_us.load(std::memory_order_relaxed),
+                                 later->clock}};
+  if (parts_.mailbox.put(mail, 0)) {
+    parts_.wake_ticker();
+  }
+  return true;
 }
 
 // How a due task ends whose handler must not be called; nothing for the others.

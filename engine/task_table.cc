@@ -174,6 +174,7 @@ void TaskTable::release(std::uint32_t index) noexcept {
   if (!shard.errors.empty()) {
     shard.errors.erase(TaskId::of(index, word.generation()).value);
   }
+  forget_touch(shard, slot);
   if (node.has(kFlagAttributes)) {
     set_attributes(shard, slot, {});
     node.flags.store(0, std::memory_order_relaxed);
@@ -209,6 +210,52 @@ void TaskTable::set_attributes(Shard& shard, std::uint32_t slot, Attributes attr
   } else {
     node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagAttributes));
   }
+}
+
+DueTime TaskTable::due_of(const Shard& shard, std::uint32_t slot) const noexcept {
+  const Node& node = shard.nodes.at(slot);
+  if (node.has(kFlagAttributes)) {
+    if (const GroupChangeEntry* const move = fate_of(shard, slot).move; move != nullptr) {
+      const ClockKind clock = move->boot ? ClockKind::kBoot : ClockKind::kWall;
+      return {clock, move->deadline_ns, move->wall_ns};
+    }
+  }
+  if (node.has(kFlagTouched)) {
+    const Touch& touch = shard.touches.find(slot)->second;
+    return {node.clock(), touch.deadline_ns, touch.wall_ns};
+  }
+  return {node.clock(),
+          node.deadline_ns.load(std::memory_order_relaxed),
+          node.wall_ns.load(std::memory_order_relaxed)};
+}
+
+void TaskTable::forget_touch(Shard& shard, std::uint32_t slot) noexcept {
+  Node& node = shard.nodes.at(slot);
+  if (node.has(kFlagTouched)) {
+    shard.touches.erase(slot);
+    node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagTouched));
+  }
+}
+
+std::optional<DueTime> TaskTable::put_off(Shard& shard,
+                                          std::uint32_t slot,
+                                          std::int64_t now_ns) noexcept {
+  Node& node = shard.nodes.at(slot);
+  const Word word = node.load();
+  if (word.state() != State::kScheduled || !node.has(kFlagTouched)) {
+    return std::nullopt;
+  }
+  const Touch& touch = shard.touches.find(slot)->second;
+  const DueTime due = {node.clock(), touch.deadline_ns, touch.wall_ns};
+  if (due.deadline_ns <= now_ns || !node.transition(word, word.with(State::kMoving))) {
+    return std::nullopt;
+  }
+  NodeContent content = content_of(node);
+  content.deadline_ns = due.deadline_ns;
+  content.wall_ns = due.wall_ns;
+  write_content(node, content);
+  node.store(word.bumped(State::kScheduled));
+  return due;
 }
 
 Fate TaskTable::fate_of(const Shard& shard, std::uint32_t slot) const noexcept {

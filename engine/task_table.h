@@ -44,6 +44,13 @@ inline constexpr std::uint32_t slot_of(std::uint32_t index) noexcept {
   return index & (kMaxSlots - 1);
 }
 
+// When a task is due: what its node says, unless something else has been decided meanwhile.
+struct DueTime {
+  ClockKind clock = ClockKind::kWall;
+  std::int64_t deadline_ns = 0;  // on its clock
+  std::int64_t wall_ns = 0;
+};
+
 // The index of Op::letter.
 inline std::uint32_t letter_of(const Op& op) noexcept {
   return shard_of(op.id.index()) << kSlotBits | (op.letter - 1);
@@ -125,6 +132,7 @@ struct alignas(64) Shard {
   // groups.
   std::unordered_map<std::uint32_t, Attributes> attributes;
   GroupIndex groups;
+  std::unordered_map<std::uint32_t, Touch> touches;             // by slot, with kFlagTouched
   std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
   ShardCounts counts;
 
@@ -206,6 +214,15 @@ class TaskTable {
   };
   // Lock-free; nothing when the task is not scheduled, is blocked, or changes meanwhile.
   std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
+
+  // Touched, moved with its group, or neither.
+  DueTime due_of(const Shard& shard, std::uint32_t slot) const noexcept;
+  // The node is due when a touch has said, and is no more touched. REQUIRES: the word says kMoving,
+  // or nobody else can see it.
+  static void forget_touch(Shard& shard, std::uint32_t slot) noexcept;
+  // Files a touched task at its later deadline; nothing when it is due by `now_ns`, or not
+  // scheduled any more.
+  std::optional<DueTime> put_off(Shard& shard, std::uint32_t slot, std::int64_t now_ns) noexcept;
 
   // What its group has in store for a member, under the lock of its shard.
   Fate fate_of(const Shard& shard, std::uint32_t slot) const noexcept;

@@ -127,10 +127,13 @@ void Ticker::take_mail() {
 void Ticker::refill(Side& side, std::int64_t now_ns) {
   side.due.clear();
   side.head = 0;
-  const auto sink = [&side](std::span<const CoreDue> batch) {
+  const auto sink = [this, &side, now_ns](std::span<const CoreDue> batch) {
     for (const CoreDue& due : batch) {
       const std::optional<TaskTable::Scheduled> task = side.home.read(due.index);
       if (task && task->deadline_ns == due.deadline_ns) {
+        if ((task->flags & kFlagTouched) != 0 && put_off(due.index, now_ns)) {
+          continue;
+        }
         side.due.push_back({task->wall_ns,
                             task->lsn,
                             task->type,
@@ -139,12 +142,30 @@ void Ticker::refill(Side& side, std::int64_t now_ns) {
     }
   };
   side.more = side.wheel->advance(now_ns, sink, kRefill).more_due;
+  for (const MailItem& item : put_off_) {
+    file(item);
+  }
+  put_off_.clear();
   const auto before = [](const Ordered& a, const Ordered& b) {
     return a.wall_ns != b.wall_ns ? a.wall_ns < b.wall_ns : a.lsn < b.lsn;
   };
   if (!std::is_sorted(side.due.begin(), side.due.end(), before)) {
     std::sort(side.due.begin(), side.due.end(), before);
   }
+}
+
+// Touched since it was filed: it is due later.
+bool Ticker::put_off(std::uint32_t index, std::int64_t now_ns) {
+  Shard& shard = parts_.table.shard(shard_of(index));
+  const std::lock_guard lock(shard.mutex);
+  const auto later = parts_.table.put_off(shard, slot_of(index), now_ns);
+  if (later) {
+    put_off_.push_back({later->deadline_ns,
+                        index,
+                        parts_.table.node(index).slack_us.load(kRelaxed),
+                        later->clock});
+  }
+  return later.has_value();
 }
 
 std::size_t Ticker::merge(Instant now, std::size_t limit) {

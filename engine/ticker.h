@@ -123,6 +123,7 @@ class Ticker {
   Instant read_clock();
   void take_mail();
   void refill(Side& side, std::int64_t now_ns);
+  bool put_off(std::uint32_t index, std::int64_t now_ns);
   std::size_t merge(Instant now, std::size_t limit);
   void publish(Instant now);
 
@@ -136,6 +137,7 @@ class Ticker {
   mutable std::mutex step_mutex_;
   std::array<Side, 2> sides_;  // by ClockKind
   std::vector<MailItem> mail_;
+  std::vector<MailItem> put_off_;
   std::vector<Due> out_;
   bool more_to_sweep_ = false;
   Instant last_;  // never goes back on the boot face

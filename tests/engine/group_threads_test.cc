@@ -86,6 +86,10 @@ class Sessions {
           const TaskId id = orders[random() % orders.size()];
           (void)engine_->submit_reschedule(id, after(std::chrono::microseconds(random() % 4000)));
         }
+        if (random() % 4 == 0) {
+          const TaskId id = orders[random() % orders.size()];
+          (void)engine_->submit_touch(id, after(std::chrono::microseconds(random() % 6000)));
+        }
         if (random() % 8 == 0) {
           (void)engine_->submit_cancel(orders[random() % orders.size()]);
         }

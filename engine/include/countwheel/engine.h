@@ -139,6 +139,19 @@ class Engine {
   Change reschedule_if(TaskId id, WallTime expected, Deadline deadline);
   Change reschedule_if(std::string_view key, WallTime expected, Deadline deadline);
 
+  // -- Touch: a deadline that is put off again and again, as heartbeats do --
+  //
+  // Moves the task's deadline to `deadline`, on the clock it is on, if that is later; never closer.
+  // Costs a lock and a look into a hash table: the wheel finds out when the old deadline comes, and
+  // the log is told a deadline EngineOptions::touch_interval ahead, so at most once in that time.
+  // After a restart the task is late by at most the interval, never early. Answers as reschedule()
+  // does; `invalid_argument` when the deadline is on the other clock.
+
+  Change touch(TaskId id, Deadline deadline);
+  Change touch(std::string_view key, Deadline deadline);
+  Change submit_touch(TaskId id, Deadline deadline);
+  Change submit_touch(std::string_view key, Deadline deadline);
+
   // -- Groups: all live tasks with the same TaskSpec::group --
   //
   // One record and a time that does not depend on the size of the group: the call decides for all

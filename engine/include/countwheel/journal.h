@@ -46,6 +46,7 @@ struct Op {
   // For the engine alone, not on disk.
   bool upsert : 1 = false;    // kSchedule that replaced a live task: never elided
   bool releases : 1 = false;  // the task's slot is free once this is written
+  bool touch : 1 = false;     // kReschedule that files nothing: the wheel's entry stays
   DeadReason reason = DeadReason::kNone;
   std::uint8_t crashes = 0;
   std::uint32_t slack_us = 0;
