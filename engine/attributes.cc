@@ -14,6 +14,8 @@ enum class Tag : std::uint8_t {
   kDied = 4,          // ns since 1970
   kReason = 5,        // DeadReason
   kGroup = 6,
+  kDedupWindow = 7,   // ns
+  kDoneUntil = 8,     // ns since 1970
   kRetryKind = 16,    // the first of a retry policy
   kRetryBase = 17,    // ns
   kRetryFactor = 18,  // bits of a double
@@ -23,6 +25,15 @@ enum class Tag : std::uint8_t {
   kRetryMaxCrashes = 22,
   kRetryTotalTimeout = 23,  // ns
   kRetryDelay = 24,         // ns; once for each of the list
+  kRecurrenceKind = 32,     // the first of a recurrence
+  kRecurrencePeriod = 33,   // ns
+  kRecurrenceCatchUp = 34,
+  kRecurrenceUntil = 35,  // ns since 1970
+  kRecurrenceCount = 36,
+  kRun = 37,
+  kRuns = 38,
+  kRunDueWall = 39,  // ns since 1970
+  kRunDueBoot = 40,  // ns; of a run on the boot clock
 };
 
 constexpr std::size_t kPairBytes = 9;
@@ -53,6 +64,18 @@ void put_retry(const RetryPolicy& retry, Writer* out) {
   out->put_signed(Tag::kRetryTotalTimeout, retry.total_timeout.count());
   for (const std::chrono::nanoseconds delay : retry.delays) {
     out->put_signed(Tag::kRetryDelay, delay.count());
+  }
+}
+
+void put_recurrence(const Recurrence& recurrence, Writer* out) {
+  out->put(Tag::kRecurrenceKind, static_cast<std::uint64_t>(recurrence.kind));
+  out->put_signed(Tag::kRecurrencePeriod, recurrence.period.count());
+  out->put(Tag::kRecurrenceCatchUp, static_cast<std::uint64_t>(recurrence.catch_up));
+  if (recurrence.until) {
+    out->put_signed(Tag::kRecurrenceUntil, recurrence.until->time_since_epoch().count());
+  }
+  if (recurrence.count != 0) {
+    out->put(Tag::kRecurrenceCount, recurrence.count);
   }
 }
 
@@ -103,6 +126,68 @@ bool read_retry(Tag tag, std::uint64_t value, std::optional<RetryPolicy>* retry)
   }
 }
 
+// The same for a recurrence and where a chain stands.
+bool read_recurrence(Tag tag, std::uint64_t value, Attributes* attributes) {
+  const auto ns = static_cast<std::int64_t>(value);
+  if (tag == Tag::kRecurrenceKind) {
+    attributes->recurrence.emplace().kind = static_cast<Recurrence::Kind>(value);
+    return value <= static_cast<std::uint64_t>(Recurrence::Kind::kDelay);
+  }
+  switch (tag) {
+    case Tag::kRun:
+      attributes->run = value;
+      return true;
+    case Tag::kRuns:
+      attributes->runs = value;
+      return true;
+    case Tag::kRunDueWall:
+      attributes->run_due = DueTime{ClockKind::kWall, ns, ns};
+      return true;
+    case Tag::kRunDueBoot:
+      if (!attributes->run_due) {
+        return false;
+      }
+      attributes->run_due->clock = ClockKind::kBoot;
+      attributes->run_due->deadline_ns = ns;
+      return true;
+    default:
+      break;
+  }
+  if (!attributes->recurrence) {
+    return false;
+  }
+  Recurrence& recurrence = *attributes->recurrence;
+  switch (tag) {
+    case Tag::kRecurrencePeriod:
+      recurrence.period = std::chrono::nanoseconds(ns);
+      return true;
+    case Tag::kRecurrenceCatchUp:
+      recurrence.catch_up = static_cast<Recurrence::CatchUp>(value);
+      return value <= static_cast<std::uint64_t>(Recurrence::CatchUp::kAll);
+    case Tag::kRecurrenceUntil:
+      recurrence.until = WallTime(std::chrono::nanoseconds(ns));
+      return true;
+    default:
+      recurrence.count = value;
+      return true;
+  }
+}
+
+// Those that are left out instead.
+bool never_zero(Tag tag) noexcept {
+  switch (tag) {
+    case Tag::kGroup:
+    case Tag::kDedupWindow:
+    case Tag::kDoneUntil:
+    case Tag::kRecurrenceCount:
+    case Tag::kRun:
+    case Tag::kRuns:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::string encode(const Attributes& attributes) {
@@ -125,8 +210,29 @@ std::string encode(const Attributes& attributes) {
   if (attributes.group != 0) {
     out.put(Tag::kGroup, attributes.group);
   }
+  if (attributes.dedup_window_ns != 0) {
+    out.put_signed(Tag::kDedupWindow, attributes.dedup_window_ns);
+  }
+  if (attributes.done_until_wall_ns != 0) {
+    out.put_signed(Tag::kDoneUntil, attributes.done_until_wall_ns);
+  }
   if (attributes.retry) {
     put_retry(*attributes.retry, &out);
+  }
+  if (attributes.recurrence) {
+    put_recurrence(*attributes.recurrence, &out);
+  }
+  if (attributes.run != 0) {
+    out.put(Tag::kRun, attributes.run);
+  }
+  if (attributes.runs != 0) {
+    out.put(Tag::kRuns, attributes.runs);
+  }
+  if (attributes.run_due) {
+    out.put_signed(Tag::kRunDueWall, attributes.run_due->wall_ns);
+    if (attributes.run_due->clock == ClockKind::kBoot) {
+      out.put_signed(Tag::kRunDueBoot, attributes.run_due->deadline_ns);
+    }
   }
   return out.take();
 }
@@ -146,6 +252,9 @@ Result<Attributes> decode_attributes(std::string_view bytes) {
       return corrupt("attributes out of order");
     }
     last = number;
+    if (value == 0 && never_zero(tag)) {
+      return corrupt("an attribute that says nothing");
+    }
     switch (tag) {
       case Tag::kMaxLateness:
         attributes.max_lateness_ns = static_cast<std::int64_t>(value);
@@ -168,8 +277,21 @@ Result<Attributes> decode_attributes(std::string_view bytes) {
       case Tag::kGroup:
         attributes.group = value;
         continue;
+      case Tag::kDedupWindow:
+        attributes.dedup_window_ns = static_cast<std::int64_t>(value);
+        continue;
+      case Tag::kDoneUntil:
+        attributes.done_until_wall_ns = static_cast<std::int64_t>(value);
+        continue;
       default:
         break;
+    }
+    if (number >= static_cast<std::uint8_t>(Tag::kRecurrenceKind) &&
+        number <= static_cast<std::uint8_t>(Tag::kRunDueBoot)) {
+      if (!read_recurrence(tag, value, &attributes)) {
+        return corrupt("a recurrence that makes no sense");
+      }
+      continue;
     }
     if (number < static_cast<std::uint8_t>(Tag::kRetryKind) ||
         number > static_cast<std::uint8_t>(Tag::kRetryDelay)) {
@@ -181,6 +303,9 @@ Result<Attributes> decode_attributes(std::string_view bytes) {
   }
   if (attributes.retry && !validate(*attributes.retry).ok()) {
     return corrupt("a retry policy that makes no sense");
+  }
+  if (attributes.recurrence && !validate(*attributes.recurrence).ok()) {
+    return corrupt("a recurrence that makes no sense");
   }
   return attributes;
 }

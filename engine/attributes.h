@@ -6,15 +6,27 @@
 #define COUNTWHEEL_ENGINE_ATTRIBUTES_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include <countwheel/recurrence.h>
 #include <countwheel/retry.h>
 #include <countwheel/status.h>
 #include <countwheel/task.h>
 
 namespace countwheel::detail {
+
+// When a task is due.
+struct DueTime {
+  ClockKind clock = ClockKind::kWall;
+  std::int64_t deadline_ns = 0;  // on its clock
+  std::int64_t wall_ns = 0;
+};
+
+// Deadline on the boot clock of what is restored from another session, until the clocks are known.
+inline constexpr std::int64_t kForeignDeadline = std::numeric_limits<std::int64_t>::min();
 
 struct Attributes {
   std::optional<RetryPolicy> retry;             // instead of its type's
@@ -23,12 +35,20 @@ struct Attributes {
   std::int64_t first_due_wall_ns = 0;
   TaskId requeued_from;
   std::uint64_t group = 0;
+  std::int64_t dedup_window_ns = 0;
+  // Of a done task that is kept for its window: its end.
+  std::int64_t done_until_wall_ns = 0;
+  std::optional<Recurrence> recurrence;
+  std::uint64_t run = 0;           // of the next attempt; numbers of attempts start over with it
+  std::uint64_t runs = 0;          // that have ended, those left out apart
+  std::optional<DueTime> run_due;  // of a recurring run that is tried again
   // Of dead letters.
   std::int64_t died_wall_ns = 0;
   DeadReason reason = DeadReason::kNone;
 
   bool empty() const noexcept {
     return !retry && !max_lateness_ns && first_due_wall_ns == 0 && !requeued_from && group == 0 &&
+           dedup_window_ns == 0 && done_until_wall_ns == 0 && !recurrence && run == 0 &&
            died_wall_ns == 0 && reason == DeadReason::kNone;
   }
 };

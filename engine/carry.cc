@@ -37,7 +37,9 @@ bool EngineCore::carry_task(TaskId id) {
   if (live && fate.cancelled) {
     return true;  // The record of its group comes before this one and must win.
   }
-  if (!live && state != State::kDead) {
+  const Attributes attributes = table.attributes_of(shard, slot_of(id.index()));
+  const bool kept = state == State::kDone && attributes.done_until_wall_ns > 0;
+  if (!live && state != State::kDead && !kept) {
     return true;
   }
   const NodeContent content = content_of(*node);
@@ -62,7 +64,6 @@ bool EngineCore::carry_task(TaskId id) {
   op.failures = content.failures;
   op.attempts = content.attempts;
   op.crashes = content.crashes;
-  const Attributes attributes = table.attributes_of(shard, slot_of(id.index()));
   op.reason = attributes.reason;
   const auto error = shard.errors.find(id.value);
   const std::string_view text =

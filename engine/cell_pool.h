@@ -6,6 +6,7 @@
 #ifndef COUNTWHEEL_ENGINE_CELL_POOL_H_
 #define COUNTWHEEL_ENGINE_CELL_POOL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -19,7 +20,9 @@ namespace countwheel::detail {
 // Thread contract: safe for concurrent use.
 class CellPool {
  public:
-  explicit CellPool(std::span<AttemptCell> cells) : cells_(cells) {
+  // Gives out up to `max_taken` at a time.
+  CellPool(std::span<AttemptCell> cells, std::size_t max_taken)
+      : cells_(cells), reserve_(cells.size() - std::min(cells.size(), max_taken)) {
     free_.reserve(cells.size());
     for (std::size_t i = cells.size(); i > 0; --i) {
       free_.push_back(static_cast<std::uint32_t>(i - 1));
@@ -33,7 +36,7 @@ class CellPool {
   std::size_t take(std::size_t count, std::uint32_t* out) noexcept {
     const std::lock_guard lock(mutex_);
     std::size_t taken = 0;
-    while (taken < count && !free_.empty()) {
+    while (taken < count && free_.size() > reserve_) {
       out[taken++] = free_.back();
       free_.pop_back();
     }
@@ -68,6 +71,7 @@ class CellPool {
 
  private:
   std::span<AttemptCell> cells_;
+  const std::size_t reserve_;  // stay free
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;  // guarded by mutex_; capacity for all: give() cannot throw
   bool starved_ = false;             // guarded by mutex_

@@ -45,8 +45,15 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
   }
   if (dead->key_bytes != 0) {
     if (const auto holder = table.find_key(shard, number, dead->key())) {
-      const TaskId live = TaskId::of(*holder, table.node(*holder).load().generation());
-      return Status(Code::kExists, "task " + std::to_string(live.value) + " has its key");
+      const Word word = table.node(*holder).load();
+      const TaskId live = TaskId::of(*holder, word.generation());
+      if (word.state() == State::kDone && !forget_done(shard, live, now_on(ClockKind::kWall))) {
+        return Status(Code::kDuplicate,
+                      "task " + std::to_string(live.value) + " with its key was done");
+      }
+      if (word.state() != State::kDone) {
+        return Status(Code::kExists, "task " + std::to_string(live.value) + " has its key");
+      }
     }
   }
   if (!limits.take(dead->data_bytes())) {
@@ -67,6 +74,7 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
   attributes.died_wall_ns = 0;
   attributes.reason = DeadReason::kNone;
   attributes.first_due_wall_ns = 0;
+  attributes.run_due.reset();
   attributes.requeued_from = dead_id;
 
   Op op;
@@ -130,7 +138,31 @@ Change EngineCore::purge(TaskId id, Durability durability) {
   return change;
 }
 
-void EngineCore::trim_dead_letters() {
+// A done task that was kept for its deduplication window leaves when that is over.
+bool EngineCore::forget_done(Shard& shard, TaskId id, std::int64_t wall_now_ns) {
+  const std::uint32_t slot = slot_of(id.index());
+  const Node* const node = table.find(shard, id);
+  if (node == nullptr || node->load().state() != State::kDone) {
+    return false;
+  }
+  const std::int64_t until_ns = table.attributes_of(shard, slot).done_until_wall_ns;
+  if (until_ns == 0 || until_ns > wall_now_ns) {
+    return false;
+  }
+  shard.keys.erase(slot);
+  table.done_tasks.remove(id, until_ns);
+  table.release(id.index());
+  return true;
+}
+
+void EngineCore::trim_ended() {
+  const std::int64_t wall_now_ns = now_on(ClockKind::kWall);
+  for (const TaskId id :
+       table.done_tasks.excess(std::numeric_limits<std::size_t>::max(), wall_now_ns)) {
+    Shard& shard = table.shard_for(id);
+    const std::lock_guard lock(shard.mutex);
+    (void)forget_done(shard, id, wall_now_ns);
+  }
   std::int64_t died_before = std::numeric_limits<std::int64_t>::min();
   if (options.max_dead_age.count() != 0) {
     (void)__builtin_sub_overflow(

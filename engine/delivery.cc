@@ -43,8 +43,11 @@ std::chrono::nanoseconds Delivery::lateness() const noexcept {
 std::uint32_t Delivery::attempt() const noexcept {
   return in_flight_->attempt;
 }
+std::uint64_t Delivery::run() const noexcept {
+  return in_flight_->run + 1;
+}
 FencingToken Delivery::fencing_token() const noexcept {
-  return {dispatcher_->epoch(), in_flight_->attempt};
+  return {dispatcher_->epoch(), in_flight_->run << 16 | in_flight_->attempt};
 }
 bool Delivery::overdue() const noexcept {
   return in_flight_->overdue;

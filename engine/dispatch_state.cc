@@ -46,6 +46,7 @@ std::vector<TaskId> Dispatcher::running() const {
 void Dispatcher::fill(Stats* stats) const {
   stats->started = started_.load(std::memory_order_relaxed);
   stats->skipped = skipped_.load(std::memory_order_relaxed);
+  stats->repeated = repeated_.load(std::memory_order_relaxed);
   stats->stuck = leases_.fenced_count();
   stats->leases_expired = leases_.over_count();
   stats->running = running_.load() - stats->stuck;

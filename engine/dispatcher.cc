@@ -235,7 +235,7 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   }
   // Whatever it answered, the handler has ended: what comes now is no crash of its.
   parts_.cells.cell(in_flight->cell)
-      .mark.store(std::uint64_t{in_flight->attempt} << 1 | 1, std::memory_order_release);
+      .mark.store(mark_of(in_flight->run, in_flight->attempt, true), std::memory_order_release);
   Worker* worker = in_flight->worker;
   if (worker == Worker::current && worker != nullptr && Worker::current_id == in_flight->id) {
     worker->finished.emplace_back(in_flight, std::move(outcome));

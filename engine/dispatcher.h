@@ -49,7 +49,7 @@ struct DispatchParts {
   Limits& limits;
   std::function<std::int64_t(ClockKind)> now_on;
   std::function<void()> wake_ticker;
-  std::function<void()> trim_dead_letters;
+  std::function<void()> trim_ended;
 };
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
@@ -130,7 +130,7 @@ class Dispatcher {
   bool start(Worker& worker, TaskType& type, const DueEntry& entry);
   bool make_running(Node& node, const DueEntry& entry);
   bool put_off(Shard& shard, const DueEntry& entry);
-  std::optional<Outcome::Kind> not_to_start(const InFlight& in_flight);
+  std::optional<Outcome::Kind> not_to_start(InFlight* in_flight);
   void run_handler(Worker& worker, TaskType& type, InFlight* in_flight);
   void flush(Worker& worker);
   // When the next of its type may start; a time in the past is now, kNever when something else
@@ -148,6 +148,15 @@ class Dispatcher {
   void end_done(Shard& shard, InFlight* in_flight);
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
+  void end_run_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
+  // end_repeat.cc
+  bool end_repeat(Shard& shard, InFlight* in_flight, bool ran);
+  void file_again(Shard& shard,
+                  InFlight* in_flight,
+                  const NodeContent& content,
+                  std::string_view text,
+                  Attributes attributes);
+
   void end_dropped(Shard& shard, InFlight* in_flight, bool replaced);
   void end_retry(Shard& shard,
                  InFlight* in_flight,
@@ -178,6 +187,7 @@ class Dispatcher {
 
   std::atomic<std::uint64_t> started_{0};
   std::atomic<std::uint64_t> skipped_{0};
+  std::atomic<std::uint64_t> repeated_{0};
   std::atomic<std::uint64_t> running_{0};  // started and not answered
 
   // Posted pieces of work that have not returned. It and running_ come to zero under the mutex, as

@@ -34,7 +34,7 @@ constexpr std::uint32_t kNoIndex = 0xffffffff;
 void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended) {
   std::vector<MailItem> mail;
   const Shard* held = nullptr;
-  bool buried = false;
+  bool kept = false;
   bool waited_for = false;
   std::unique_lock<std::mutex> lock;
   for (const auto& [in_flight, outcome] : ended) {
@@ -49,7 +49,7 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
     const Node& ended_node = *in_flight->node;
     const Word dead = in_flight->running.with(State::kDead);
     const std::uint32_t freed = end_attempt(shard, in_flight, outcome);
-    buried |= ended_node.load() == dead;
+    kept |= ended_node.load() == dead || ended_node.has(kFlagAttributes);
     type.leave();
     waited_for |= type.limited() && type.ring.size() != 0;
     if (freed != kNoIndex) {
@@ -68,8 +68,8 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
   if (!mail.empty() && parts_.mailbox.put(mail, 0)) {
     parts_.wake_ticker();
   }
-  if (buried) {
-    parts_.trim_dead_letters();
+  if (kept) {
+    parts_.trim_ended();
   }
 }
 
@@ -102,13 +102,22 @@ std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const O
   const std::uint32_t freed = unblock_successor(shard, in_flight->id.index());
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
-      end_done(shard, in_flight);
+      if (freed != kNoIndex || !end_repeat(shard, in_flight, true)) {
+        end_done(shard, in_flight);
+      }
       break;
     case Outcome::Kind::kCrashed:
       end_dead(shard, in_flight, DeadReason::kCrash, "crash: its process ended too often");
       break;
     case Outcome::Kind::kLate:
-      end_dead(shard, in_flight, DeadReason::kLate, "expired_late");
+      if (freed != kNoIndex || !end_repeat(shard, in_flight, false)) {
+        end_dead(shard, in_flight, DeadReason::kLate, "expired_late");
+      }
+      break;
+    case Outcome::Kind::kLeftOut:
+      if (freed != kNoIndex || !end_repeat(shard, in_flight, false)) {
+        end_done(shard, in_flight);
+      }
       break;
     case Outcome::Kind::kFailed:
     case Outcome::Kind::kRetry:
@@ -171,12 +180,29 @@ std::uint32_t Dispatcher::unblock_successor(Shard& shard, std::uint32_t index) {
 
 void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
   Node& node = *in_flight->node;
-  leave(shard, in_flight);
-  ++shard.counts.done;
-  node.store(in_flight->running.with(State::kDone));
   Op op = record(OpKind::kDone, in_flight);
-  op.releases = true;
-  parts_.commit.enqueue(op);
+  ++shard.counts.done;
+  const std::uint32_t slot = slot_of(in_flight->id.index());
+  const std::int64_t window_ns =
+      node.has(kFlagAttributes) ? attributes_of(shard, in_flight).dedup_window_ns : 0;
+  const bool keeps_key = window_ns != 0 && !node.has(kFlagKeyLost);
+  leave(shard, in_flight);
+  if (!keeps_key) {
+    node.store(in_flight->running.with(State::kDone));
+    op.releases = true;
+    parts_.commit.enqueue(op);
+    return;
+  }
+  // It stays with its key until the window is over, and has no payload any more.
+  Attributes kept;
+  kept.done_until_wall_ns = plus(parts_.now_on(ClockKind::kWall), window_ns);
+  const std::string encoded = encode(kept);
+  TaskTable::drop_payload(node);
+  shard.keys.insert(slot);
+  parts_.table.done_tasks.add(in_flight->id, kept.done_until_wall_ns);
+  parts_.table.set_attributes(shard, slot, std::move(kept));
+  node.store(in_flight->running.with(State::kDone));
+  parts_.commit.enqueue(op, {.attributes = encoded});
 }
 
 // A failed attempt of a task that must not come back: cancel() was called while it ran, or its key
@@ -199,7 +225,7 @@ void Dispatcher::end_failed(Shard& shard, InFlight* in_flight, const Outcome& ou
   // Behind the last number of an attempt there is none that is greater: no retry without end.
   const bool numbers_left = in_flight->attempt != kAttemptMax;
   if (!numbers_left || (retry.max_attempts != 0 && node.failures >= retry.max_attempts)) {
-    end_dead(shard, in_flight, DeadReason::kAttempts, outcome.reason);
+    end_run_dead(shard, in_flight, DeadReason::kAttempts, outcome.reason);
     return;
   }
   const std::int64_t delay_ns = outcome.kind == Outcome::Kind::kRetry
@@ -212,11 +238,24 @@ void Dispatcher::end_failed(Shard& shard, InFlight* in_flight, const Outcome& ou
     }
     const std::int64_t planned_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
     if (planned_ns > plus(next.first_due_wall_ns, retry.total_timeout.count())) {
-      end_dead(shard, in_flight, DeadReason::kTimeout, outcome.reason);
+      end_run_dead(shard, in_flight, DeadReason::kTimeout, outcome.reason);
       return;
     }
   }
   end_retry(shard, in_flight, outcome.reason, delay_ns, std::move(next));
+}
+
+// A run of a recurring task that failed for good is followed by the next one all the same.
+void Dispatcher::end_run_dead(Shard& shard,
+                              InFlight* in_flight,
+                              DeadReason reason,
+                              std::string_view text) {
+  if (in_flight->node->has(kFlagAttributes)) {
+    shard.errors[in_flight->id.value] = printable(text);
+  }
+  if (!end_repeat(shard, in_flight, true)) {
+    end_dead(shard, in_flight, reason, text);
+  }
 }
 
 void Dispatcher::end_dead(Shard& shard,
@@ -252,30 +291,18 @@ void Dispatcher::end_retry(Shard& shard,
                            std::string_view reason,
                            std::int64_t delay_ns,
                            Attributes attributes) {
-  Node& node = *in_flight->node;
-  Op op = record(OpKind::kRetry, in_flight);
+  const Node& node = *in_flight->node;
   NodeContent content = content_of(node);
+  if (attributes.recurrence && !attributes.run_due) {
+    attributes.run_due = DueTime{node.clock(), content.deadline_ns, content.wall_ns};
+  }
   content.lsn = kNoLsnYet;
   content.deadline_ns = plus(parts_.now_on(ClockKind::kBoot), delay_ns);
   content.wall_ns = plus(parts_.now_on(ClockKind::kWall), delay_ns);
   content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) & ~kFlagOverdue);
-  const std::string encoded = encode(attributes);
-  content.flags |= encoded.empty() ? std::uint8_t{0} : kFlagAttributes;
-  node.store(in_flight->running.with(State::kMoving));
-  parts_.table.set_attributes(shard, slot_of(in_flight->id.index()), std::move(attributes));
-  write_content(node, content);
   std::string& error = shard.errors[in_flight->id.value];
   error = printable(reason);
-  op.clock = ClockKind::kBoot;
-  op.boot_deadline_ns = content.deadline_ns;
-  op.wall_deadline_ns = content.wall_ns;
-  op.slack_us = content.slack_us;
-  op.failures = content.failures;
-  op.attempts = content.attempts;
-  op.crashes = content.crashes;
-  node.store(in_flight->running.bumped(State::kScheduled));
-  parts_.commit.enqueue(op, {.text = error, .attributes = encoded}, &node.lsn);
-  enter_group(shard, node, in_flight->id.index());
+  file_again(shard, in_flight, content, error, std::move(attributes));
 }
 
 }  // namespace countwheel::detail

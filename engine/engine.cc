@@ -126,7 +126,7 @@ Status Engine::stop(std::chrono::nanoseconds drain) {
   return core_->stop(drain);
 }
 
-Result<TaskId> Engine::schedule(const TaskSpec& spec) {
+Result<Scheduled> Engine::schedule(const TaskSpec& spec) {
   const Result<Submitted> submitted = core_->submit(spec);
   if (!submitted.ok()) {
     return submitted.status();
@@ -135,7 +135,7 @@ Result<TaskId> Engine::schedule(const TaskSpec& spec) {
   if (Status status = wait_durable(submitted->lsn, level); !status.ok()) {
     return status;
   }
-  return submitted->id;
+  return Scheduled{submitted->id, submitted->lsn, reached(submitted->lsn)};
 }
 
 Result<Submitted> Engine::submit(const TaskSpec& spec) {
@@ -231,7 +231,7 @@ Result<TaskInfo> Engine::find(std::string_view key) const {
   }
   const detail::Node& node = core_->table.node(*holder);
   const TaskId id = TaskId::of(*holder, node.load().generation());
-  if (core_->gone_with_group(shard, node, id)) {
+  if (node.load().state() == State::kDone || core_->gone_with_group(shard, node, id)) {
     return Status(Code::kNotFound);
   }
   return core_->info(shard, id, node);
@@ -290,6 +290,10 @@ Status Engine::resume(std::string_view type) {
 
 Lsn Engine::durable_lsn(Durability durability) const noexcept {
   return {core_->commit.mark(durability)};
+}
+
+Durability Engine::reached(Lsn lsn) const noexcept {
+  return core_->commit.reached(lsn.value);
 }
 
 Status Engine::wait_durable(Lsn lsn, Durability durability, std::chrono::nanoseconds timeout) {

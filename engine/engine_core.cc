@@ -34,7 +34,7 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
       forks(fork_count()),
       limits(options.max_pending_count, options.max_pending_bytes),
       types(*slack_us(options.slack)),
-      cells(journal->attempt_cells()),
+      cells(journal->attempt_cells(), options.max_in_flight),
       commit({*journal,
               table,
               limits,
@@ -53,7 +53,7 @@ EngineCore::EngineCore(const EngineOptions& engine_options,
                   limits,
                   [this](ClockKind face) { return now_on(face); },
                   [this] { ticker.wake(); },
-                  [this] { trim_dead_letters(); }},
+                  [this] { trim_ended(); }},
                  options.durability,
                  options.on_journal_failure),
       ticker({table,
@@ -156,7 +156,7 @@ Status EngineCore::start() {
     }
   }
   phase.store(Phase::kRunning);
-  trim_dead_letters();
+  trim_ended();
   return {};
 }
 
@@ -223,6 +223,7 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   info.died_at = WallTime(std::chrono::nanoseconds(attributes.died_wall_ns));
   info.requeued_from = attributes.requeued_from;
   info.group = attributes.group;
+  info.runs = attributes.runs;
   return info;
 }
 
@@ -320,6 +321,7 @@ std::string EngineCore::check_invariants() {
         return "slot " + std::to_string(slot) + " of shard " + std::to_string(number) +
                " was touched and says otherwise, or the reverse";
       }
+      keyed += state == State::kDone && table.attributes_of(shard, slot).done_until_wall_ns != 0;
       if (state != State::kScheduled && state != State::kRunning) {
         continue;
       }

@@ -95,8 +95,10 @@ class EngineCore {
 
   Result<Submitted> requeue(TaskId id, const Deadline& deadline, Durability durability);
   Change purge(TaskId id, Durability durability);
-  // Purges what EngineOptions does not keep.
-  void trim_dead_letters();
+  // True when its window was over; the key is free then. Under the lock of the shard.
+  bool forget_done(Shard& shard, TaskId id, std::int64_t wall_now_ns);
+  // Purges the dead letters that EngineOptions does not keep, and done tasks whose window is over.
+  void trim_ended();
 
   // -- Groups (group_change.cc, group_sweep.cc) --
 
@@ -205,6 +207,7 @@ AnyChange acknowledged(AnyChange change, EngineCore& core, Durability level) {
     if (!status.ok()) {
       change.status = std::move(status);
     }
+    change.reached = core.commit.reached(change.lsn.value);
   }
   return change;
 }

@@ -86,6 +86,11 @@ class GroupCommit {
   // True if and only if the notice was still waiting: it will not be called.
   bool withdraw(std::uint64_t lsn, Durability level, const Notice& notice);
   std::uint64_t mark(Durability level) const noexcept;
+  Durability reached(std::uint64_t lsn) const noexcept {
+    return lsn <= synced_.load()    ? Durability::kDisk
+           : lsn <= written_.load() ? Durability::kOs
+                                    : Durability::kMemory;
+  }
   std::uint64_t last_lsn() const noexcept { return next_lsn_.load() - 1; }
   // Operations that no leader has taken yet.
   std::size_t queued() const noexcept { return incoming_count_.load(); }

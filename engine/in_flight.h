@@ -18,6 +18,12 @@ namespace countwheel::detail {
 // greater than the one before.
 inline constexpr std::uint16_t kAttemptMax = 0xffff;
 
+// AttemptCell::mark.
+inline constexpr int kRunShift = 17;
+inline std::uint64_t mark_of(std::uint64_t run, std::uint16_t attempt, bool finished) noexcept {
+  return run << kRunShift | std::uint64_t{attempt} << 1 | (finished ? 1 : 0);
+}
+
 struct Lease;
 struct Worker;
 
@@ -30,6 +36,7 @@ struct InFlight {
   std::uint64_t sequence = 0;
   std::uint32_t cell = 0;
   std::uint16_t attempt = 0;
+  std::uint64_t run = 0;  // of a recurring task; attempts are counted within it
   bool overdue = false;
   std::int64_t wall_ns = 0;  // the deadline on the wall
   Lease* lease = nullptr;    // leases.h; owns this, if the type has a lease
@@ -41,8 +48,8 @@ inline constexpr std::chrono::nanoseconds kLeaseMax = std::chrono::hours(24 * 30
 
 // How an attempt ended.
 struct Outcome {
-  // kCrashed, kLate: it was not started at all.
-  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed, kLate };
+  // kCrashed, kLate, kLeftOut: it was not started at all.
+  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed, kLate, kLeftOut };
   Kind kind = Kind::kDone;
   std::int64_t delay_ns = 0;  // kRetry
   std::string reason;         // kFailed, kRetry

@@ -10,6 +10,8 @@
 namespace countwheel::detail {
 namespace {
 
+constexpr std::chrono::nanoseconds kDedupWindowMax = std::chrono::hours(24 * 3653);
+
 std::string name_of(TaskId id) {
   return "task " + std::to_string(id.value);
 }
@@ -40,6 +42,19 @@ struct EngineCore::Request {
     content.flags |= attributes.empty() ? std::uint8_t{0} : kFlagAttributes;
     return content;
   }
+  Status read_dedup_window() {
+    const std::chrono::nanoseconds window = spec.dedup_window;
+    if (window.count() < 0 || window > kDedupWindowMax) {
+      return Status(Code::kOutOfRange,
+                    "TaskSpec::dedup_window is " + std::to_string(window.count()) +
+                        " ns, allowed: 0 to 10 years");
+    }
+    if (window.count() != 0 && spec.key.empty()) {
+      return Status(Code::kInvalidArgument, "TaskSpec::dedup_window needs a key");
+    }
+    attributes.dedup_window_ns = window.count();
+    return {};
+  }
   // Checks what only some tasks have.
   Status read_attributes() {
     if (spec.retry != nullptr) {
@@ -57,6 +72,15 @@ struct EngineCore::Request {
       attributes.max_lateness_ns = spec.max_lateness->count();
     }
     attributes.group = spec.group;
+    if (spec.recurrence != nullptr) {
+      if (Status status = validate(*spec.recurrence); !status.ok()) {
+        return status;
+      }
+      attributes.recurrence = *spec.recurrence;
+    }
+    if (Status status = read_dedup_window(); !status.ok()) {
+      return status;
+    }
     if (!attributes.empty()) {
       encoded_attributes = encode(attributes);
     }
@@ -201,6 +225,13 @@ std::optional<Result<Submitted>> EngineCore::meet_holder(Shard& shard,
       (void)cancel_node(shard, node, id, {}, request.durability);
       return std::nullopt;
     }
+    if (word.state() == State::kDone) {
+      if (forget_done(shard, id, now_on(ClockKind::kWall))) {
+        return std::nullopt;
+      }
+      return Result<Submitted>(
+          Status(Code::kDuplicate, name_of(id) + " with this key was done within its window"));
+    }
     const KeyPolicy policy = request.spec.key_policy;
     // Its own key from its handler is for the time after it, whatever the policy.
     if (word.state() == State::kRunning &&
@@ -268,8 +299,15 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   NodeContent content = request.content();
   content.flags |= undo.before.flags & kFlagsOfSuccession;
   table.forget_touch(shard, slot_of(index));
-  content.attempts = undo.before.attempts;  // Fencing tokens ascend while the id stays.
-  table.set_attributes(shard, slot_of(index), request.attributes);
+  content.attempts = undo.before.attempts;
+  // Fencing tokens ascend while the id stays: so do the numbers of runs.
+  Attributes attributes = request.attributes;
+  attributes.run = table.attributes_of(shard, slot_of(index)).run;
+  content.flags |= attributes.empty() ? std::uint8_t{0} : kFlagAttributes;
+  OpBytes bytes = request.op_bytes();
+  const std::string encoded = encode(attributes);
+  bytes.attributes = encoded;
+  table.set_attributes(shard, slot_of(index), std::move(attributes));
   write_content(node, content);
   enter_group(shard, node, index);
   ++shard.counts.scheduled;
@@ -278,7 +316,7 @@ std::optional<Result<Submitted>> EngineCore::upsert(Shard& shard,
   Op op = request.record(id);
   op.upsert = true;
   op.attempts = content.attempts;
-  const std::uint64_t lsn = commit.enqueue(op, request.op_bytes(), &node.lsn, std::move(undo));
+  const std::uint64_t lsn = commit.enqueue(op, bytes, &node.lsn, std::move(undo));
   return Result<Submitted>(Submitted{id, {lsn}, true});
 }
 

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include <countwheel/task.h>
@@ -53,8 +52,6 @@ inline constexpr std::uint8_t kFlagKeyLost = 16;  // its key belongs to its succ
 inline constexpr std::uint8_t kFlagTouched = 32;  // has an entry in Shard::touches
 inline constexpr std::uint8_t kFlagNeeded = 64;   // its predecessor's failure ended in its favour
 inline constexpr std::uint8_t kFlagAttributes = 128;  // has an entry in Shard::attributes
-// Deadline of a node that is restored from another session, until the clocks are known.
-inline constexpr std::int64_t kForeignDeadline = std::numeric_limits<std::int64_t>::min();
 // What a task is to others of its key: not undone with its deadline.
 inline constexpr std::uint8_t kFlagsOfSuccession = kFlagBlocked | kFlagKeyLost | kFlagNeeded;
 

@@ -45,6 +45,9 @@ Status validate(const EngineOptions& options) {
     return refuse(
         "max_dead_age", std::to_string(options.max_dead_age.count()) + " ns", "0 and more");
   }
+  if (options.max_in_flight < 1) {
+    return refuse("max_in_flight", "0", "1 and more");
+  }
   if (options.max_pending_bytes < 1) {
     return refuse("max_pending_bytes", "0", "1 and more");
   }

@@ -49,11 +49,14 @@ void free_node(EngineCore& core, Node& node, TaskId id) {
 }
 
 // What stands in the record replaces what the task had.
-Status put_attributes(EngineCore& core, const Op& op, NodeContent* content) {
+Status put_attributes(EngineCore& core, const Op& op, bool same_session, NodeContent* content) {
   Result<detail::Attributes> attributes = detail::decode_attributes(op.attributes());
   if (!attributes.ok()) {
     return Status(attributes.code(),
                   "LSN " + std::to_string(op.lsn) + ": " + attributes.status().detail());
+  }
+  if (attributes->run_due && attributes->run_due->clock == ClockKind::kBoot && !same_session) {
+    attributes->run_due->deadline_ns = detail::kForeignDeadline;
   }
   const auto flag = attributes->empty() ? 0 : detail::kFlagAttributes;
   content->flags = static_cast<std::uint8_t>((content->flags & ~detail::kFlagAttributes) | flag);
@@ -121,12 +124,32 @@ Status apply_schedule(EngineCore& core, const Op& op, bool same_session) {
   content.failures = op.failures;
   content.attempts = op.attempts;
   content.crashes = op.crashes;
-  if (Status status = put_attributes(core, op, &content); !status.ok()) {
+  if (Status status = put_attributes(core, op, same_session, &content); !status.ok()) {
     return status;
   }
   detail::write_content(*node, content);
   note_error(shard, op);
-  node->store(Word::of(op.id.generation(), 0, op.dead ? State::kDead : State::kScheduled));
+  const bool done =
+      core.table.attributes_of(shard, detail::slot_of(op.id.index())).done_until_wall_ns != 0;
+  const State state = op.dead ? State::kDead : done ? State::kDone : State::kScheduled;
+  if (done) {
+    shard.groups.leave(detail::slot_of(op.id.index()));
+  }
+  node->store(Word::of(op.id.generation(), 0, state));
+  return {};
+}
+
+// It keeps its key until its window is over.
+Status keep_done(EngineCore& core, const Op& op, Node& node, NodeContent* content) {
+  if (Status status = put_attributes(core, op, /*same_session=*/true, content); !status.ok()) {
+    return status;
+  }
+  Shard& shard = core.table.shard_for(op.id);
+  shard.groups.leave(detail::slot_of(op.id.index()));
+  shard.errors.erase(op.id.value);
+  detail::TaskTable::drop_payload(node);
+  detail::write_content(node, *content);
+  node.store(node.load().with(State::kDone));
   return {};
 }
 
@@ -140,8 +163,13 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
   }
   NodeContent content = detail::content_of(*node);
   switch (op.kind) {
-    case OpKind::kCancel:
     case OpKind::kDone:
+      if (op.attribute_bytes != 0) {
+        return keep_done(core, op, *node, &content);
+      }
+      free_node(core, *node, op.id);
+      return {};
+    case OpKind::kCancel:
       free_node(core, *node, op.id);
       return {};
     case OpKind::kReschedule:
@@ -155,7 +183,7 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
       content.failures = op.failures;
       content.attempts = op.attempts;
       content.crashes = op.crashes;
-      if (Status status = put_attributes(core, op, &content); !status.ok()) {
+      if (Status status = put_attributes(core, op, same_session, &content); !status.ok()) {
         return status;
       }
       detail::write_content(*node, content);
@@ -165,7 +193,7 @@ Status apply_change(EngineCore& core, const Op& op, bool same_session) {
       content.failures = op.failures;
       content.attempts = op.attempts;
       content.crashes = op.crashes;
-      if (Status status = put_attributes(core, op, &content); !status.ok()) {
+      if (Status status = put_attributes(core, op, same_session, &content); !status.ok()) {
         return status;
       }
       detail::write_content(*node, content);

@@ -47,12 +47,14 @@ void count_interrupted(EngineCore& core, RestoreSummary* summary) {
       continue;
     }
     const std::uint64_t mark = cells[i].mark.load();
-    const auto attempt = static_cast<std::uint16_t>(mark >> 1);
+    const auto attempt = static_cast<std::uint16_t>(mark >> 1 & 0xffff);
+    const std::uint64_t run = mark >> detail::kRunShift;
     Shard& shard = core.table.shard_for(id);
     const std::lock_guard lock(shard.mutex);
     Node* node = core.table.find(shard, id);
     if (node == nullptr || node->load().state() != State::kScheduled ||
-        attempt <= node->attempts.load()) {
+        attempt <= node->attempts.load() ||
+        run != core.table.attributes_of(shard, detail::slot_of(id.index())).run) {
       unused.push_back(i);
       continue;
     }
@@ -117,16 +119,50 @@ void take_key(EngineCore& core, Shard& shard, std::uint32_t number, std::uint32_
 }
 
 // A boot deadline of another session is worth what it was worth on the wall.
-void translate(Node& node, const Instant& now) {
-  if (node.clock() == ClockKind::kWall || node.deadline_ns.load() != detail::kForeignDeadline) {
-    return;
-  }
+std::int64_t translated(std::int64_t wall_ns, const Instant& now) {
   std::int64_t boot_ns = 0;
-  if (__builtin_sub_overflow(node.wall_ns.load(), now.wall_ns, &boot_ns) ||
+  if (__builtin_sub_overflow(wall_ns, now.wall_ns, &boot_ns) ||
       __builtin_add_overflow(boot_ns, now.boot_ns, &boot_ns)) {
     boot_ns = kNever - 1;
   }
-  node.deadline_ns.store(boot_ns);
+  return boot_ns;
+}
+
+void translate(Shard& shard, std::uint32_t slot, const Instant& now) {
+  Node& node = shard.nodes.at(slot);
+  if (node.has(detail::kFlagAttributes)) {
+    if (const auto found = shard.attributes.find(slot); found != shard.attributes.end()) {
+      auto& run_due = found->second.run_due;
+      if (run_due && run_due->deadline_ns == detail::kForeignDeadline) {
+        run_due->deadline_ns = translated(run_due->wall_ns, now);
+      }
+    }
+  }
+  if (node.clock() == ClockKind::kWall || node.deadline_ns.load() != detail::kForeignDeadline) {
+    return;
+  }
+  node.deadline_ns.store(translated(node.wall_ns.load(), now));
+}
+
+// Done tasks keep their keys for their windows, unless a later task has them.
+void keep_done_tasks(EngineCore& core, const Instant& now) {
+  for (std::uint32_t number = 0; number < detail::kShards; ++number) {
+    Shard& shard = core.table.shard(number);
+    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
+      const Node& node = shard.nodes.at(slot);
+      if (node.load().state() != State::kDone) {
+        continue;
+      }
+      const std::uint32_t index = number << detail::kSlotBits | slot;
+      const std::int64_t until_ns = core.table.attributes_of(shard, slot).done_until_wall_ns;
+      if (until_ns <= now.wall_ns || core.table.find_key(shard, number, node.key())) {
+        core.table.release(index);
+        continue;
+      }
+      shard.keys.insert(slot);
+      core.table.done_tasks.add(TaskId::of(index, node.load().generation()), until_ns);
+    }
+  }
 }
 
 // Counts what the log holds, gives keys back and translates deadlines of other sessions. Answers
@@ -160,7 +196,7 @@ Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary
       }
       ++summary->live;
       core.limits.force(node.data_bytes());
-      translate(node, now);
+      translate(shard, slot, now);
       take_key(core, shard, number, slot);
       std::int64_t& face = node.clock() == ClockKind::kWall ? start.wall_ns : start.boot_ns;
       face = std::min(face, node.deadline_ns.load());
@@ -190,6 +226,7 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
   if (!start.ok()) {
     return start.status();
   }
+  keep_done_tasks(core, now);
   // The wheels begin at the oldest deadline: what is overdue then expires in order.
   core.ticker.begin(*start, core.options.reserve_count);
   core.begun = true;

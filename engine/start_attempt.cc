@@ -58,7 +58,7 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   in_flight->cell = cell;
   in_flight->overdue = node.has(kFlagOverdue);
   in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
-  if (const auto refused = not_to_start(*in_flight)) {
+  if (const auto refused = not_to_start(in_flight)) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
     worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}});
     return true;
@@ -68,7 +68,7 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
   AttemptCell& mark = parts_.cells.cell(cell);
   mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
-  mark.mark.store(std::uint64_t{in_flight->attempt} << 1, std::memory_order_release);
+  mark.mark.store(mark_of(in_flight->run, in_flight->attempt, false), std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
   started_.fetch_add(1, std::memory_order_relaxed);
   if (type.policy.lease.count() != 0) {
@@ -127,22 +127,32 @@ bool Dispatcher::put_off(Shard& shard, const DueEntry& entry) {
 }
 
 // How a due task ends whose handler must not be called; nothing for the others.
-std::optional<Outcome::Kind> Dispatcher::not_to_start(const InFlight& in_flight) {
-  const Node& node = *in_flight.node;
-  const TypePolicy& policy = in_flight.type->policy;
+std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
+  const Node& node = *in_flight->node;
+  const TypePolicy& policy = in_flight->type->policy;
+  bool left_out = false;
   std::uint32_t max_crashes = policy.retry.max_crashes;
   std::int64_t max_lateness_ns = policy.max_lateness.count();
   if (node.has(kFlagAttributes)) {
-    Shard& shard = parts_.table.shard_for(in_flight.id);
+    Shard& shard = parts_.table.shard_for(in_flight->id);
     const std::lock_guard lock(shard.mutex);
-    const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight.id.index()));
+    const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight->id.index()));
+    in_flight->run = attributes.run;
+    if (const auto& recurrence = attributes.recurrence) {
+      left_out = recurrence->kind == Recurrence::Kind::kRate && !attributes.run_due &&
+                 recurrence->catch_up == Recurrence::CatchUp::kSkip &&
+                 in_flight->lateness_ns >= recurrence->period.count();
+    }
     max_crashes = attributes.retry ? attributes.retry->max_crashes : max_crashes;
     max_lateness_ns = attributes.max_lateness_ns.value_or(max_lateness_ns);
   }
   if (node.crashes >= max_crashes || node.attempts.load(std::memory_order_relaxed) == kAttemptMax) {
     return Outcome::Kind::kCrashed;
   }
-  if (max_lateness_ns != 0 && in_flight.lateness_ns > max_lateness_ns) {
+  if (left_out) {
+    return Outcome::Kind::kLeftOut;
+  }
+  if (max_lateness_ns != 0 && in_flight->lateness_ns > max_lateness_ns) {
     return Outcome::Kind::kLate;
   }
   return std::nullopt;

@@ -301,6 +301,22 @@ void TaskTable::drop_data(Node& node) noexcept {
   node.payload_bytes = 0;
 }
 
+// The bytes stay where they are until the slot is free, or the key fits the node.
+void TaskTable::drop_payload(Node& node) noexcept {
+  if (node.on_heap() && node.key_bytes <= Node::kInlineBytes) {
+    char* const bytes = node.heap_data;
+    std::memcpy(node.inline_data, bytes, node.key_bytes);
+    std::free(bytes);
+    node.payload_bytes = 0;
+  } else if (!node.on_heap()) {
+    node.payload_bytes = 0;
+  } else if (char* const smaller =
+                 static_cast<char*>(std::realloc(node.heap_data, node.key_bytes))) {
+    node.heap_data = smaller;
+    node.payload_bytes = 0;
+  }
+}
+
 Node* TaskTable::place(std::uint32_t index) noexcept {
   Shard& shard = shards_[shard_of(index)];
   const std::uint32_t slot = slot_of(index);

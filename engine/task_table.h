@@ -25,10 +25,10 @@
 #include <countwheel/task.h>
 
 #include "attributes.h"
-#include "dead_letters.h"
 #include "group_changes.h"
 #include "group_index.h"
 #include "node.h"
+#include "time_order.h"
 
 namespace countwheel::detail {
 
@@ -43,13 +43,6 @@ inline constexpr std::uint32_t shard_of(std::uint32_t index) noexcept {
 inline constexpr std::uint32_t slot_of(std::uint32_t index) noexcept {
   return index & (kMaxSlots - 1);
 }
-
-// When a task is due: what its node says, unless something else has been decided meanwhile.
-struct DueTime {
-  ClockKind clock = ClockKind::kWall;
-  std::int64_t deadline_ns = 0;  // on its clock
-  std::int64_t wall_ns = 0;
-};
 
 // The index of Op::letter.
 inline std::uint32_t letter_of(const Op& op) noexcept {
@@ -195,6 +188,7 @@ class TaskTable {
   // Copies key and payload into the node, which has none. False when memory is lacking.
   static bool put_data(Node& node, std::string_view key, std::string_view payload) noexcept;
   static void drop_data(Node& node) noexcept;
+  static void drop_payload(Node& node) noexcept;
 
   // -- Restore: one thread, before anything runs --
 
@@ -215,7 +209,7 @@ class TaskTable {
   // Lock-free; nothing when the task is not scheduled, is blocked, or changes meanwhile.
   std::optional<Scheduled> read_scheduled(std::uint32_t index) const noexcept;
 
-  // Touched, moved with its group, or neither.
+  // What its node says, unless a touch or a change of its group says otherwise.
   DueTime due_of(const Shard& shard, std::uint32_t slot) const noexcept;
   // The node is due when a touch has said, and is no more touched. REQUIRES: the word says kMoving,
   // or nobody else can see it.
@@ -227,7 +221,8 @@ class TaskTable {
   // What its group has in store for a member, under the lock of its shard.
   Fate fate_of(const Shard& shard, std::uint32_t slot) const noexcept;
 
-  DeadLetters dead_letters;
+  TimeOrder dead_letters;
+  TimeOrder done_tasks;  // that are kept for their deduplication window
   GroupChanges group_changes;
 
  private:

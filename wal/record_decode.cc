@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -122,9 +123,14 @@ Status read_fields(ByteReader& reader, Op* op) {
     case OpKind::kSchedule:
       return read_schedule(reader, op);
     case OpKind::kCancel:
-    case OpKind::kDone:
     case OpKind::kCancelGroup:
       op->id = read_id(reader);
+      return {};
+    case OpKind::kDone:
+      op->id = read_id(reader);
+      op->attribute_bytes = static_cast<std::uint16_t>(
+          std::min<std::size_t>(reader.left(), std::numeric_limits<std::uint16_t>::max()));
+      op->data = reader.rest().data();
       return {};
     case OpKind::kReschedule:
     case OpKind::kRescheduleGroup:

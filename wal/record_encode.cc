@@ -20,6 +20,8 @@ std::string_view kept_data(const Op& op) noexcept {
     case OpKind::kSchedule:
       return {op.data,
               std::size_t{op.key_bytes} + op.payload_bytes + op.text_bytes + op.attribute_bytes};
+    case OpKind::kDone:
+      return op.attributes();
     case OpKind::kRetry:
     case OpKind::kDead:
       return {op.text().data(), std::size_t{op.text_bytes} + op.attribute_bytes};

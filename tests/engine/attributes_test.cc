@@ -24,6 +24,15 @@ Attributes everything() {
   attributes.retry->max_attempts = 9;
   attributes.retry->max_crashes = 2;
   attributes.retry->total_timeout = 1h;
+  attributes.group = 4711;
+  attributes.dedup_window_ns = 60'000'000'000;
+  attributes.done_until_wall_ns = 1'718'000'060'000'000'000;
+  attributes.recurrence = Recurrence::rate(5min, Recurrence::CatchUp::kAll);
+  attributes.recurrence->until = WallTime(1'800'000'000s);
+  attributes.recurrence->count = 3;
+  attributes.run = 2;
+  attributes.runs = 1;
+  attributes.run_due = DueTime{ClockKind::kBoot, 77'000'000'000, 1'718'000'000'000'000'001};
   return attributes;
 }
 
@@ -47,6 +56,16 @@ TEST(Attributes, WhatIsWrittenIsRead) {
   EXPECT_EQ(decoded->retry->delays, everything().retry->delays);
   EXPECT_EQ(decoded->retry->jitter, 0.25);
   EXPECT_EQ(decoded->retry->total_timeout, 1h);
+  EXPECT_EQ(decoded->group, 4711U);
+  EXPECT_EQ(decoded->dedup_window_ns, 60'000'000'000);
+  ASSERT_TRUE(decoded->recurrence.has_value());
+  EXPECT_EQ(decoded->recurrence->period, 5min);
+  EXPECT_EQ(decoded->recurrence->catch_up, Recurrence::CatchUp::kAll);
+  EXPECT_EQ(decoded->recurrence->until, WallTime(1'800'000'000s));
+  EXPECT_EQ(decoded->runs, 1U);
+  ASSERT_TRUE(decoded->run_due.has_value());
+  EXPECT_EQ(decoded->run_due->clock, ClockKind::kBoot);
+  EXPECT_EQ(decoded->run_due->deadline_ns, 77'000'000'000);
 }
 
 // Pinned: a log that is out there must be read for ever.

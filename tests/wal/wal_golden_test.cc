@@ -139,6 +139,12 @@ std::string groups_blob() {
   op->wall_deadline_ns = 1'718'000'070'000'000'000;
   op->boot_deadline_ns = 87'000'000'000;
   op->clock = ClockKind::kBoot;
+  // Done, with its key kept until 2024-06-10.
+  builder.set_data(&builder.add(OpKind::kDone, TaskId::of(9, 5)),
+                   {},
+                   {},
+                   {},
+                   std::string("\x08\x00\x20\x7e\x6c\xf8\x8f\xd7\x17", 9));
   return encoded(with_golden_fields(builder.batch(true)));
 }
 
@@ -213,7 +219,9 @@ TEST(Golden, ChangesOfGroupsAreReadAsTheyAlwaysWere) {
   std::vector<Op> ops;
   ASSERT_EQ(decode_header(blob, &header).text(), "ok");
   ASSERT_EQ(decode_ops(blob, header, &ops).text(), "ok");
-  ASSERT_EQ(ops.size(), 2U);
+  ASSERT_EQ(ops.size(), 3U);
+  EXPECT_EQ(ops[2].kind, OpKind::kDone);
+  EXPECT_EQ(ops[2].attributes(), std::string("\x08\x00\x20\x7e\x6c\xf8\x8f\xd7\x17", 9));
   EXPECT_EQ(ops[0].kind, OpKind::kCancelGroup);
   EXPECT_EQ(ops[0].id.value, 0x0123456789abcdefU);
   EXPECT_EQ(ops[1].kind, OpKind::kRescheduleGroup);

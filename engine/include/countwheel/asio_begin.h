@@ -57,12 +57,25 @@ class ScheduleCall {
  public:
   explicit ScheduleCall(const TaskSpec& spec) : spec_(spec) {
     // A field that is added stops the build here: what it refers to must be kept as well.
-    const auto& [type, deadline, key, payload, policy, durability, slack, lateness, retry, group] =
-        spec;
+    const auto& [type,
+                 deadline,
+                 key,
+                 payload,
+                 policy,
+                 durability,
+                 slack,
+                 lateness,
+                 retry,
+                 group,
+                 recurrence,
+                 window] = spec;
     bytes_.reserve(type.size() + key.size() + payload.size());
     bytes_.append(type).append(key).append(payload);
     if (retry != nullptr) {
       retry_ = *retry;
+    }
+    if (recurrence != nullptr) {
+      recurrence_ = *recurrence;
     }
   }
 
@@ -73,6 +86,7 @@ class ScheduleCall {
     spec.key = bytes.substr(spec.type.size(), spec.key.size());
     spec.payload = bytes.substr(spec.type.size() + spec.key.size());
     spec.retry = retry_ ? &*retry_ : nullptr;
+    spec.recurrence = recurrence_ ? &*recurrence_ : nullptr;
     const Result<Submitted> submitted = engine.submit(spec);
     if (!submitted.ok()) {
       return {submitted.status(), {}, {}, {}};
@@ -85,6 +99,7 @@ class ScheduleCall {
   TaskSpec spec_;      // its views are stale, their sizes are not
   std::string bytes_;  // type, key and payload
   std::optional<RetryPolicy> retry_;
+  std::optional<Recurrence> recurrence_;
 };
 
 // What a change found out is its outcome; anything else means that there was none.

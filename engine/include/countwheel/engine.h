@@ -33,6 +33,7 @@
 #include <countwheel/journal.h>
 #include <countwheel/notice.h>
 #include <countwheel/options.h>
+#include <countwheel/recurrence.h>
 #include <countwheel/stats.h>
 #include <countwheel/status.h>
 #include <countwheel/task.h>
@@ -48,6 +49,13 @@ struct EngineParts {
   Clock* clock = nullptr;            // SystemClock::instance()
   Executor* executor = nullptr;      // a thread pool of EngineOptions::workers
   std::unique_ptr<Journal> journal;  // NullJournal
+};
+
+// The answer of schedule(): the id, and what was reached, which may be more than was asked for when
+// others were written with it.
+struct Scheduled : TaskId {
+  Lsn lsn;
+  Durability reached = Durability::kMemory;
 };
 
 // The answer of submit().
@@ -67,6 +75,9 @@ struct Change {
   TaskId id;
   Lsn lsn;
   WallTime deadline;  // the task's absolute deadline before the call
+  // How far the record is when the call returns: at least as far as was asked for. Of a submit...()
+  // always kMemory.
+  Durability reached = Durability::kMemory;
 
   // True if and only if the task was cancelled or moved.
   explicit operator bool() const noexcept {
@@ -80,6 +91,7 @@ struct GroupChange {
   Status status;
   Lsn lsn;
   std::uint64_t count = 0;  // live tasks of the group at the call, running ones included
+  Durability reached = Durability::kMemory;  // as of Change
 };
 
 class Engine {
@@ -109,7 +121,7 @@ class Engine {
 
   // -- Tasks. `exists`'s text and find(key) name the live task. --
 
-  Result<TaskId> schedule(const TaskSpec& spec);
+  Result<Scheduled> schedule(const TaskSpec& spec);
   Result<Submitted> submit(const TaskSpec& spec);
   // Each on its own, in order; `out` is filled up to the first refusal, whose Status is returned.
   // REQUIRES: out.size() >= specs.size().
@@ -214,6 +226,8 @@ class Engine {
   // The highest LSN up to which everything has reached `durability` or was rolled back: which of
   // both, wait_durable() says without waiting.
   Lsn durable_lsn(Durability durability = Durability::kDisk) const noexcept;
+  // How far everything up to `lsn` has travelled, as far as it was not rolled back.
+  Durability reached(Lsn lsn) const noexcept;
   // ok when durable_lsn(durability) >= lsn; the failure of the operation at `lsn` when it was
   // rolled back; `timed_out` leaves the outcome unknown.
   Status wait_durable(Lsn lsn,

@@ -32,7 +32,7 @@ struct InFlight;
 // Orders attempts across restarts: a later attempt has the greater token.
 struct FencingToken {
   std::uint64_t epoch = 0;    // of this start of the engine
-  std::uint32_t attempt = 0;  // of the task
+  std::uint64_t attempt = 0;  // of the task: run << 16 | attempt within it
   friend constexpr auto operator<=>(FencingToken, FencingToken) noexcept = default;
 };
 
@@ -61,6 +61,8 @@ class Delivery {
   std::chrono::nanoseconds lateness() const noexcept;
   // 1 for the first start.
   std::uint32_t attempt() const noexcept;
+  // Of a recurring task: 1, 2, ... An upsert does not start over. 1 for others.
+  std::uint64_t run() const noexcept;
   FencingToken fencing_token() const noexcept;
   // Was already due when the engine started or when the task was scheduled.
   bool overdue() const noexcept;

@@ -99,7 +99,7 @@ struct Batch {
 };
 
 // One running delivery. Kept where it survives kill -9, written by one store without a system call.
-// Starts as {0, 0}. `mark` is attempt << 1 | finished.
+// Starts as {0, 0}. `mark` is run << 17 | attempt << 1 | finished.
 struct AttemptCell {
   std::atomic<std::uint64_t> id{0};
   std::atomic<std::uint64_t> mark{0};

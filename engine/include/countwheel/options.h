@@ -88,6 +88,12 @@ struct EngineOptions {
   // Default: 100 million. Over it schedule() answers `overloaded`.
   std::uint64_t max_pending_count = 100'000'000;
 
+  // Attempts at a time, from the start of their handlers to the record of their end; what has to
+  // wait is backlog and can be cancelled.
+  // Default: 4,096, which is all there are. Range: 1 and more. Lower: less that may run twice after
+  // a crash, and less at once for whoever the handlers call.
+  std::size_t max_in_flight = 4096;
+
   // Keys and payloads of live tasks together.
   // Default: 16 GiB. Unit: bytes. Over it schedule() answers `overloaded`.
   std::uint64_t max_pending_bytes = std::uint64_t{16} << 30;

@@ -59,6 +59,7 @@ struct Stats {
   std::uint64_t handed_over = 0;
   std::uint64_t started = 0;
   std::uint64_t failed_attempts = 0;
+  std::uint64_t repeated = 0;        // runs of recurring tasks that were followed by another
   std::uint64_t crashes = 0;         // attempts that ended with their process
   std::uint64_t leases_expired = 0;  // attempts that took longer than TypePolicy::lease
   std::uint64_t stuck = 0;           // of these, handlers that have not answered since

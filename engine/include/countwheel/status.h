@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <countwheel/assert.h>
@@ -81,6 +82,14 @@ class [[nodiscard]] Result {
   Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     COUNTWHEEL_ASSERT(!status_.ok());
+  }
+  // Of a value that converts: what is more is cut off.
+  template <class U>
+  requires(!std::is_same_v<U, T> && std::is_convertible_v<U, T>) Result(Result<U> other)
+      : status_(other.status()) {  // NOLINT(google-explicit-constructor)
+    if (other.ok()) {
+      value_.emplace(*std::move(other));
+    }
   }
 
   bool ok() const noexcept { return value_.has_value(); }

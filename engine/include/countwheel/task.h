@@ -40,6 +40,7 @@ struct TaskId {
 };
 
 struct RetryPolicy;  // retry.h
+struct Recurrence;   // recurrence.h
 
 // Position of an operation in the log: dense, monotone, never reused. 0 is "before the first".
 struct Lsn {
@@ -188,6 +189,11 @@ struct TaskSpec {
   const RetryPolicy* retry = nullptr;  // TypePolicy's if null
   // What it can be cancelled, moved and paused together with: a session, a symbol. 0 is none.
   std::uint64_t group = 0;
+  const Recurrence* recurrence = nullptr;  // null: it runs once
+  // How long after it is done its key is still refused, as `duplicate`: for callers that may call
+  // twice. Survives crashes; needs a key. A task that dies or is cancelled frees its key at once.
+  // Price: key and some 200 bytes of memory for the time.
+  std::chrono::nanoseconds dedup_window{0};
 };
 
 // A copy of what the table knows about one task.
@@ -209,6 +215,7 @@ struct TaskInfo {
   WallTime died_at = {};      // of dead letters
   TaskId requeued_from = {};  // the dead letter it was made of
   std::uint64_t group = 0;
+  std::uint64_t runs = 0;  // of a recurring task that have ended
 };
 
 }  // namespace countwheel
