@@ -13,7 +13,8 @@ WallTime wall_time(std::int64_t ns) {
 
 }  // namespace
 
-// The key is free for others, or back with the running task this one was to follow.
+// The key is free for others, or back with the task this one was to follow, unless that was
+// cancelled as well.
 void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
   if (node.key_bytes == 0 || node.has(kFlagKeyLost)) {
     return;
@@ -24,8 +25,11 @@ void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
   }
   for (auto it = shard.successors.begin(); it != shard.successors.end(); ++it) {
     if (it->second == index) {
-      table.node(it->first).flags.fetch_and(static_cast<std::uint8_t>(~kFlagKeyLost));
-      shard.keys.insert(slot_of(it->first));
+      Node& before = table.node(it->first);
+      before.flags.fetch_and(static_cast<std::uint8_t>(~kFlagKeyLost));
+      if (before.load().state() != State::kCancelled) {
+        shard.keys.insert(slot_of(it->first));
+      }
       shard.successors.erase(it);
       return;
     }

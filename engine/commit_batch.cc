@@ -267,6 +267,9 @@ void GroupCommit::release_slots() {
     release_slots_of(parts_.table.shard(number), released_[number]);
     released_[number].clear();
   }
+  if (!mail_.empty() && parts_.mailbox.put(mail_, 0)) {
+    parts_.wake_ticker();
+  }
   if (!free_cells_.empty()) {
     if (parts_.cells.give(free_cells_)) {
       parts_.wake_ticker();
@@ -286,6 +289,10 @@ void GroupCommit::release_slots_of(Shard& shard, std::span<const std::uint32_t> 
     }
     const std::lock_guard lock(shard.mutex);
     for (const std::uint32_t index : group) {
+      // Of a task that was cancelled before it could be delivered again.
+      if (const auto freed = parts_.table.unblock_successor(shard, index)) {
+        mail_.push_back(mail_of(parts_.table.node(*freed), *freed));
+      }
       parts_.table.release(index);
     }
   }

@@ -144,7 +144,9 @@ class Dispatcher {
 
   // end_attempt.cc
   void end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended);
-  std::uint32_t end_attempt(Shard& shard, InFlight* in_flight, const Outcome& outcome);
+  std::optional<std::uint32_t> end_attempt(Shard& shard,
+                                           InFlight* in_flight,
+                                           const Outcome& outcome);
   void end_done(Shard& shard, InFlight* in_flight);
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
@@ -166,7 +168,6 @@ class Dispatcher {
   Attributes attributes_of(const Shard& shard, const InFlight* in_flight) const;
   void leave(Shard& shard, InFlight* in_flight);
   bool cancel_requested(const Shard& shard, const InFlight* in_flight) const;
-  std::uint32_t unblock_successor(Shard& shard, std::uint32_t index);
   Op record(OpKind kind, const InFlight* in_flight) const;
 
   DispatchParts parts_;

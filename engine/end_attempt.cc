@@ -26,8 +26,6 @@ std::int64_t plus(std::int64_t base, std::int64_t delay) noexcept {
   return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
 }
 
-constexpr std::uint32_t kNoIndex = 0xffffffff;
-
 }  // namespace
 
 // One lock for a run of tasks of one shard: those of one herd mostly are.
@@ -48,17 +46,13 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
     TaskType& type = *in_flight->type;
     const Node& ended_node = *in_flight->node;
     const Word dead = in_flight->running.with(State::kDead);
-    const std::uint32_t freed = end_attempt(shard, in_flight, outcome);
+    const std::optional<std::uint32_t> freed = end_attempt(shard, in_flight, outcome);
     kept |= ended_node.load() == dead || ended_node.has(kFlagAttributes);
     type.leave();
     waited_for |= type.limited() && type.ring.size() != 0;
-    if (freed != kNoIndex) {
+    if (freed) {
       // Its schedule may have been dropped by a wheel while it was blocked.
-      const Node& node = parts_.table.node(freed);
-      mail.push_back({node.deadline_ns.load(std::memory_order_relaxed),
-                      freed,
-                      node.slack_us.load(std::memory_order_relaxed),
-                      node.clock()});
+      mail.push_back(mail_of(parts_.table.node(*freed), *freed));
     }
   }
   lock = {};
@@ -97,12 +91,15 @@ void Dispatcher::sweep_leases(std::int64_t boot_now_ns, bool watching) {
 }
 
 // Answers the task that waited for this one to end, if there is one.
-std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
+                                                     InFlight* in_flight,
+                                                     const Outcome& outcome) {
   COUNTWHEEL_ASSERT(in_flight->node->load() == in_flight->running);
-  const std::uint32_t freed = unblock_successor(shard, in_flight->id.index());
+  const std::optional<std::uint32_t> freed =
+      parts_.table.unblock_successor(shard, in_flight->id.index());
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
-      if (freed != kNoIndex || !end_repeat(shard, in_flight, true)) {
+      if (freed || !end_repeat(shard, in_flight, true)) {
         end_done(shard, in_flight);
       }
       break;
@@ -110,23 +107,23 @@ std::uint32_t Dispatcher::end_attempt(Shard& shard, InFlight* in_flight, const O
       end_dead(shard, in_flight, DeadReason::kCrash, "crash: its process ended too often");
       break;
     case Outcome::Kind::kLate:
-      if (freed != kNoIndex || !end_repeat(shard, in_flight, false)) {
+      if (freed || !end_repeat(shard, in_flight, false)) {
         end_dead(shard, in_flight, DeadReason::kLate, "expired_late");
       }
       break;
     case Outcome::Kind::kLeftOut:
-      if (freed != kNoIndex || !end_repeat(shard, in_flight, false)) {
+      if (freed || !end_repeat(shard, in_flight, false)) {
         end_done(shard, in_flight);
       }
       break;
     case Outcome::Kind::kFailed:
     case Outcome::Kind::kRetry:
       ++shard.counts.failed_attempts;
-      if (freed != kNoIndex) {
-        parts_.table.node(freed).flags.fetch_or(kFlagNeeded);
+      if (freed) {
+        parts_.table.node(*freed).flags.fetch_or(kFlagNeeded);
       }
-      if (cancel_requested(shard, in_flight) || freed != kNoIndex) {
-        end_dropped(shard, in_flight, freed != kNoIndex);
+      if (cancel_requested(shard, in_flight) || freed) {
+        end_dropped(shard, in_flight, freed.has_value());
       } else {
         end_failed(shard, in_flight, outcome);
       }
@@ -161,21 +158,6 @@ void Dispatcher::leave(Shard& shard, InFlight* in_flight) {
   }
   leave_group(shard, node, in_flight->id.index());
   parts_.limits.give(node.data_bytes());
-}
-
-// The task that was scheduled for the same key while this one ran may fall due now.
-std::uint32_t Dispatcher::unblock_successor(Shard& shard, std::uint32_t index) {
-  if (shard.successors.empty()) {
-    return kNoIndex;
-  }
-  const auto found = shard.successors.find(index);
-  if (found == shard.successors.end()) {
-    return kNoIndex;
-  }
-  const std::uint32_t successor = found->second;
-  shard.successors.erase(found);
-  parts_.table.node(successor).flags.fetch_and(static_cast<std::uint8_t>(~kFlagBlocked));
-  return successor;
 }
 
 void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {

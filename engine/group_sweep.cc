@@ -78,6 +78,9 @@ void EngineCore::visit_member(std::uint32_t index,
       shard.groups.leave(slot);
       limits.give(node.data_bytes());
       ++shard.counts.cancelled;
+      if (const auto freed = table.unblock_successor(shard, index)) {
+        mail->push_back(mail_of(table.node(*freed), *freed));
+      }
       table.release(index);  // The record is written.
       return;
     }
@@ -96,8 +99,7 @@ void EngineCore::visit_member(std::uint32_t index,
       node.store(word.bumped(State::kScheduled));
     }
     if (moves || state.filing) {
-      mail->push_back(
-          {node.deadline_ns.load(kRelaxed), index, node.slack_us.load(kRelaxed), node.clock()});
+      mail->push_back(mail_of(node, index));
     }
     return;
   }

@@ -15,6 +15,8 @@
 #include <countwheel/clock.h>
 #include <countwheel/journal.h>
 
+#include "node.h"
+
 namespace countwheel::detail {
 
 struct MailItem {
@@ -43,6 +45,12 @@ inline MailItem mail_of(const Op& op) noexcept {
           op.id.index(),
           op.slack_us,
           op.clock};
+}
+inline MailItem mail_of(const Node& node, std::uint32_t index) noexcept {
+  return {node.deadline_ns.load(std::memory_order_relaxed),
+          index,
+          node.slack_us.load(std::memory_order_relaxed),
+          node.clock()};
 }
 
 // Thread contract: put() from any thread, take() and announce() by the tick thread.

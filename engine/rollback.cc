@@ -246,10 +246,7 @@ bool Rollback::undo_touch(Shard& shard, Node& node, const Op& op, const Undo& un
 }
 
 void Rollback::file(const Node& node, std::uint32_t index) {
-  mail_.push_back({node.deadline_ns.load(std::memory_order_relaxed),
-                   index,
-                   node.slack_us.load(std::memory_order_relaxed),
-                   node.clock()});
+  mail_.push_back(mail_of(node, index));
 }
 
 }  // namespace countwheel::detail

@@ -293,6 +293,21 @@ bool TaskTable::put_data(Node& node, std::string_view key, std::string_view payl
   return true;
 }
 
+std::optional<std::uint32_t> TaskTable::unblock_successor(Shard& shard,
+                                                          std::uint32_t index) noexcept {
+  if (shard.successors.empty()) {
+    return std::nullopt;
+  }
+  const auto found = shard.successors.find(index);
+  if (found == shard.successors.end()) {
+    return std::nullopt;
+  }
+  const std::uint32_t successor = found->second;
+  shard.successors.erase(found);
+  node(successor).flags.fetch_and(static_cast<std::uint8_t>(~kFlagBlocked));
+  return successor;
+}
+
 void TaskTable::drop_data(Node& node) noexcept {
   if (node.on_heap()) {
     std::free(node.heap_data);

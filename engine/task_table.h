@@ -125,8 +125,10 @@ struct alignas(64) Shard {
   // groups.
   std::unordered_map<std::uint32_t, Attributes> attributes;
   GroupIndex groups;
-  std::unordered_map<std::uint32_t, Touch> touches;             // by slot, with kFlagTouched
-  std::unordered_map<std::uint32_t, std::uint32_t> successors;  // running index -> blocked index
+  std::unordered_map<std::uint32_t, Touch> touches;  // by slot, with kFlagTouched
+  // index -> index of the task that is blocked until it has ended. It is running or, after a
+  // restart, will be delivered again; or it was cancelled before that and is not yet released.
+  std::unordered_map<std::uint32_t, std::uint32_t> successors;
   ShardCounts counts;
 
   static constexpr std::uint32_t kNoSlot = 0xffffffff;
@@ -180,6 +182,9 @@ class TaskTable {
   std::optional<TaskId> allocate(std::uint32_t number) noexcept;
   // Gives the slot back. REQUIRES: nobody can reach it by key any more.
   void release(std::uint32_t index) noexcept;
+  // The task that waits for this one of the same key to end waits no longer: its index, to be filed
+  // in a wheel again, which may have dropped it.
+  std::optional<std::uint32_t> unblock_successor(Shard& shard, std::uint32_t index) noexcept;
   // A copy; empty for the many that have none.
   Attributes attributes_of(const Shard& shard, std::uint32_t slot) const;
   // Puts them in the place of what was there and keeps the node's flag. The node's flags may be

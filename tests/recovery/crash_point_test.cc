@@ -3,6 +3,7 @@
 // been promised when it was taken. Images are taken from a log in memory.
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -320,6 +321,71 @@ TEST(CrashPoint, AFinishedAttemptIsRedeliveredButNoCrash) {
   EXPECT_EQ(second.summary().redelivered, 1U);
   EXPECT_EQ(second.summary().crashed, 0U);
   EXPECT_EQ(second.engine().find(*id)->crashes, 0U);
+}
+
+// A task that ran and one that was scheduled for its key meanwhile, behind a kill.
+class Successor : public ::testing::Test {
+ protected:
+  Successor() {
+    first_ = *before_.engine().schedule({.type = "killer", .deadline = {}, .key = "k"});
+    before_.engine().poll();
+    TaskSpec next{.type = "killer", .deadline = {}, .key = "k", .payload = "next"};
+    next.key_policy = KeyPolicy::kReplace;
+    second_ = *before_.engine().schedule(next);
+    image_ = log_.killed();
+    after_.emplace(*image_, clock_, TypePolicy());
+  }
+  Engine& engine() { return after_->engine(); }
+
+  ManualClock clock_;
+  MemoryLog log_{4};
+  Killed before_{log_, clock_, {}};
+  TaskId first_;
+  TaskId second_;
+  std::unique_ptr<MemoryLog> image_;
+  std::optional<Killed> after_;
+};
+
+TEST_F(Successor, WaitsForTheRedeliveredTask) {
+  engine().poll();
+  ASSERT_EQ(after_->running().size(), 1U);
+  EXPECT_EQ(after_->running()[0].id(), first_);
+  EXPECT_TRUE(after_->running()[0].done().ok());
+  after_->running().clear();
+  engine().poll();
+  ASSERT_EQ(after_->running().size(), 1U);
+  EXPECT_EQ(after_->running()[0].id(), second_);
+}
+
+TEST_F(Successor, RunsWhenTheTaskItWaitedForIsCancelled) {
+  EXPECT_EQ(engine().cancel(first_).status.code(), Code::kCancelled);
+  engine().poll();
+  ASSERT_EQ(after_->running().size(), 1U);
+  EXPECT_EQ(after_->running()[0].id(), second_);
+  EXPECT_EQ(engine().check_invariants(), "");
+}
+
+TEST_F(Successor, LeavesItsKeyToNobodyWhenBothAreCancelled) {
+  EXPECT_TRUE(engine().submit_cancel(first_));
+  EXPECT_TRUE(engine().submit_cancel(second_));
+  EXPECT_EQ(engine().check_invariants(), "");
+  EXPECT_EQ(engine().find("k").code(), Code::kNotFound);
+  EXPECT_TRUE(engine().flush().ok());
+  EXPECT_TRUE(engine().schedule({.type = "killer", .deadline = {}, .key = "k"}).ok());
+  engine().poll();
+  EXPECT_EQ(after_->running().size(), 1U);
+  EXPECT_EQ(engine().check_invariants(), "");
+}
+
+// The refused cancel leaves everything as it was.
+TEST_F(Successor, WaitsAgainWhenTheCancelIsTakenBack) {
+  image_->before_append = [](const Batch&) { return Status(Code::kNoSpace, "the test said so"); };
+  EXPECT_EQ(engine().cancel(first_).status.code(), Code::kNoSpace);
+  image_->before_append = nullptr;
+  engine().poll();
+  ASSERT_EQ(after_->running().size(), 1U);
+  EXPECT_EQ(after_->running()[0].id(), first_);
+  EXPECT_EQ(engine().check_invariants(), "");
 }
 
 }  // namespace
