@@ -71,6 +71,9 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   mark.mark.store(mark_of(in_flight->run, in_flight->attempt, false), std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
   started_.fetch_add(1, std::memory_order_relaxed);
+  // All of it before the lease is known: the tick thread copies it when the lease is over.
+  in_flight->worker = &worker;
+  in_flight->exceptions = std::uncaught_exceptions();
   if (type.policy.lease.count() != 0) {
     auto lease = std::make_unique<Lease>(*in_flight);
     in_flight = &lease->in_flight;
@@ -160,8 +163,6 @@ std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
 
 void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
   const TaskId outer = std::exchange(Worker::current_id, in_flight->id);
-  in_flight->worker = &worker;
-  in_flight->exceptions = std::uncaught_exceptions();
   worker.thrown = nullptr;
   std::string text = "dropped by an exception that its handler caught";
   try {
