@@ -335,6 +335,22 @@ TEST(RecordCheck, I30_ATotalThatIsNotWhatWasSeen) {
   }
 }
 
+// The thread that answered was held up until the crash.
+TEST(RecordCheck, AnAnswerThatNeverCameBackMayHaveBeenAccepted) {
+  for (const bool began : {false, true}) {
+    Notes notes;
+    notes.schedules(1).starts(1, 1, 10 * kMs);
+    if (began) {
+      Answer answer;
+      answer.kind = AnswerKind::kFail;
+      answer.code = Code::kTimedOut;
+      notes.record.answers(notes.last, answer);
+    }
+    notes.cancels(1).crashes(false);
+    EXPECT_EQ(found(notes), began ? Found{} : Found{"I1"});
+  }
+}
+
 // What was refused has not happened.
 TEST(RecordCheck, ARefusedCancelCancelsNothing) {
   Notes notes;

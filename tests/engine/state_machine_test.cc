@@ -23,7 +23,7 @@ namespace countwheel::testing {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kSeeds = 100;
+constexpr std::uint64_t kSeeds = 300;
 #else
 constexpr std::uint64_t kSeeds = 1000;
 #endif

@@ -114,6 +114,15 @@ struct Attempt {
     }
     return nullptr;
   }
+  // When an answer began that never came back, which a crash prevents; kOpen if none did.
+  std::uint64_t unheard_since() const {
+    for (const Answer& answer : answers) {
+      if (answer.end == kOpen) {
+        return answer.begin;
+      }
+    }
+    return kOpen;
+  }
 };
 
 // What find() or dead_letters() said.

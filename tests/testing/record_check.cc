@@ -240,7 +240,7 @@ void RecordChecker::check_restart(const Task& task, const Attempt& before, const
   if (before.life == attempt.life) {
     if (done) {
       report("I8", task.id, "started again after it was done");
-    } else if (answer == nullptr && !before.leased) {
+    } else if (answer == nullptr && !before.leased && before.unheard_since() > attempt.start) {
       report("I10", task.id, "started again while it ran");
     } else if (answer != nullptr && answer->begin > attempt.start) {
       report("I9", task.id, "an answer was accepted after the next attempt had started");
@@ -300,7 +300,8 @@ void RecordChecker::check_cancelled(const Task& task, const Call& cancel) {
     }
     const Answer* const answer = attempt->accepted();
     const bool ended = answer != nullptr && answer->begin < cancel.end;
-    if (!ended && !attempt->leased && attempt->life == cancel.life) {
+    const bool unknown = attempt->leased || attempt->unheard_since() < cancel.end;
+    if (!ended && !unknown && attempt->life == cancel.life) {
       report("I1", task.id, "was cancelled while it ran");
     }
     if (ended && answer->kind == AnswerKind::kDone && attempt->life == cancel.life) {
@@ -317,7 +318,7 @@ void RecordChecker::check_requested(const Task& task, const Call& cancel) {
       running = attempt;
     }
   }
-  if (running == nullptr || running->leased) {
+  if (running == nullptr || running->leased || running->unheard_since() < cancel.end) {
     return;
   }
   const Answer* const answer = running->accepted();

@@ -53,7 +53,8 @@ bool RecordChecker::may_have_ended(const Task& task) const {
   }
   for (const Attempt* attempt : task.attempts) {
     const Answer* const answer = attempt->accepted();
-    if (answer != nullptr && answer->kind == AnswerKind::kDone) {
+    if (attempt->unheard_since() != kOpen ||
+        (answer != nullptr && answer->kind == AnswerKind::kDone)) {
       return true;
     }
   }
@@ -191,7 +192,8 @@ void RecordChecker::check_keys() {
     std::vector<const Attempt*>& open = by_key[{attempt.life, attempt.key}];
     for (const Attempt* other : open) {
       const Answer* const answer = other->accepted();
-      const bool runs = answer == nullptr ? !other->leased : answer->begin > attempt.start;
+      const bool unheard = other->leased || other->unheard_since() < attempt.start;
+      const bool runs = answer == nullptr ? !unheard : answer->begin > attempt.start;
       if (runs && other->id != attempt.id) {
         report("I10",
                attempt.id.value,
