@@ -69,6 +69,19 @@ TEST(RecordCheck, I1_ACancelAtDiskHoldsOverAPowerFailureAndOneAtOsDoesNot) {
   }
 }
 
+TEST(RecordCheck, I1_ATaskThatStartsAfterItsGroupWasCancelled) {
+  for (const std::uint64_t other : {1U, 0U}) {
+    Notes notes;
+    notes.group = 1;
+    notes.polls(0).schedules(1);
+    notes.group = 1 + other;
+    Call cancel = notes.call_of(CallKind::kCancelGroup, 0);
+    notes.answered(notes.record.begin(cancel, 0), Code::kOk, Settled::kHeld);
+    notes.starts(1, 1, 10 * kMs).ends();
+    EXPECT_EQ(found(notes), other == 1 ? Found{} : Found{"I1"});
+  }
+}
+
 TEST(RecordCheck, I2_ATaskThatIsMissingAtTheEnd) {
   Notes bad;
   bad.schedules(1);

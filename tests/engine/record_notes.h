@@ -28,6 +28,7 @@ class Notes {
     call.id = TaskId{id};
     call.key = key;
     call.type = type;
+    call.group = group;
     call.payload = "p" + std::to_string(id);
     call.deadline_ns = deadline_ns;
     call.durability = durability;
@@ -116,6 +117,7 @@ class Notes {
   Record record;
   std::string key;
   std::string type = "plain";
+  std::uint64_t group = 0;
   std::int64_t deadline_ns = 10 * kMs;
   Durability durability = Durability::kDisk;
   bool leased = false;

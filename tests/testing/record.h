@@ -32,7 +32,14 @@ namespace countwheel::testing {
 // Later than anything: what is not over yet.
 inline constexpr std::uint64_t kOpen = std::numeric_limits<std::uint64_t>::max();
 
-enum class CallKind : std::uint8_t { kSchedule, kCancel, kReschedule, kRequeue, kPurge };
+enum class CallKind : std::uint8_t {
+  kSchedule,
+  kCancel,
+  kReschedule,
+  kRequeue,
+  kPurge,
+  kCancelGroup,  // of all tasks of `group`
+};
 
 // What became of a call that was answered ok (or cancelled).
 enum class Settled : std::uint8_t {
@@ -55,6 +62,7 @@ struct Call {
   std::uint32_t max_attempts = 0;
   std::int64_t backoff_ns = 0;  // after each failure
   bool may_expire_late = false;
+  std::uint64_t group = 0;
   TaskId letter;                         // kRequeue: the dead letter
   std::optional<std::int64_t> expected;  // reschedule_if
 

@@ -33,6 +33,12 @@ RecordChecker::RecordChecker(const Record& record) : record_(record) {
     if (call.end == kOpen && has_content(call)) {
       unanswered_[call.payload] = &call;
     }
+    if (call.kind == CallKind::kCancelGroup) {
+      if (may_have_happened(call) || call.settled == Settled::kRefused) {
+        group_cancels_.push_back(&call);
+      }
+      continue;
+    }
     if (call.end == kOpen && !call.id && !has_content(call)) {
       unanswered_by_key_.push_back(&call);
     }
@@ -61,7 +67,9 @@ RecordChecker::RecordChecker(const Record& record) : record_(record) {
   for (auto& [id, task] : tasks_) {
     task.id = id;
     // An attempt whose lease was over may come to note its start after the next one has.
-    if (!task.attempts.empty() && task.attempts.front()->leased) {
+    if (std::any_of(task.attempts.begin(), task.attempts.end(), [](const Attempt* attempt) {
+          return attempt->leased;
+        })) {
       std::stable_sort(
           task.attempts.begin(), task.attempts.end(), [](const Attempt* a, const Attempt* b) {
             return std::pair(a->epoch, a->attempt) < std::pair(b->epoch, b->attempt);
@@ -280,6 +288,7 @@ void RecordChecker::check_content(const Task& task, const Attempt& attempt) {
 }
 
 void RecordChecker::check_cancels(const Task& task) {
+  check_cancelled_with_group(task);
   for (const Call* cancel : task.cancels) {
     if (cancel->code == Code::kCancelled && holds(*cancel)) {
       check_cancelled(task, *cancel);
@@ -329,6 +338,25 @@ void RecordChecker::check_requested(const Task& task, const Call& cancel) {
   for (const Attempt* attempt : task.attempts) {
     if (attempt->start > cancel.end && attempt->life == cancel.life) {
       report("I1", task.id, "was tried again although a cancel came while it ran");
+    }
+  }
+}
+
+// No member starts after its group was cancelled, one that ran at the time not again.
+void RecordChecker::check_cancelled_with_group(const Task& task) {
+  for (const Call* cancel : group_cancels_) {
+    const bool member = cancel->end != kOpen && !task.writes.empty() &&
+                        std::all_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
+                          return !has_content(*write) ||
+                                 (write->group == cancel->group && write->end < cancel->begin);
+                        });
+    const auto later =
+        std::count_if(task.attempts.begin(), task.attempts.end(), [&](const Attempt* attempt) {
+          return attempt->start > cancel->end && binds(*cancel, attempt->life);
+        });
+    // A thread may note the start of one that ran already.
+    if (member && later > (record_.polls.empty() ? 1 : 0)) {
+      report("I1", task.id, "was cancelled with its group and started");
     }
   }
 }

@@ -54,6 +54,7 @@ class RecordChecker {
   void check_cancels(const Task& task);
   void check_cancelled(const Task& task, const Call& cancel);
   void check_requested(const Task& task, const Call& cancel);
+  void check_cancelled_with_group(const Task& task);
   void check_answers(const Task& task);
   void check_count(const Task& task);
 
@@ -83,6 +84,8 @@ class RecordChecker {
   bool end_is_durable(const Attempt& attempt) const;
   // Whether a cancel of its key was never answered.
   bool cancel_unanswered(const Task& task) const;
+  // Whether a group it was in may have been cancelled before `before`.
+  bool group_cancelled(const Task& task, std::uint64_t before) const;
   bool may_have_ended(const Task& task) const;
 
   const Record& record_;
@@ -91,6 +94,7 @@ class RecordChecker {
   std::map<std::uint64_t, Task> tasks_;
   std::map<std::string, const Call*> unanswered_;  // schedules, by payload
   std::vector<const Call*> unanswered_by_key_;     // cancels and reschedules
+  std::vector<const Call*> group_cancels_;
   std::vector<std::string> broken_;
 };
 

@@ -41,6 +41,18 @@ bool RecordChecker::cancel_unanswered(const Task& task) const {
   });
 }
 
+// When the cancel of a group is taken back, a member whose key has a new task that was acknowledged
+// at `memory` stays cancelled.
+bool RecordChecker::group_cancelled(const Task& task, std::uint64_t before) const {
+  return std::any_of(group_cancels_.begin(), group_cancels_.end(), [&](const Call* cancel) {
+    return cancel->begin < before &&
+           std::any_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
+             return write->group == cancel->group &&
+                    (cancel->settled != Settled::kRefused || !write->key.empty());
+           });
+  });
+}
+
 // Everything that may be the end of a task, calls that were never answered included.
 bool RecordChecker::may_have_ended(const Task& task) const {
   if (task.letter != nullptr || !task.ends.empty()) {
@@ -58,7 +70,7 @@ bool RecordChecker::may_have_ended(const Task& task) const {
       return true;
     }
   }
-  if (cancel_unanswered(task)) {
+  if (cancel_unanswered(task) || group_cancelled(task, kOpen)) {
     return true;
   }
   // One that failed and was not to come back. What its handler noted in a crash is lost.
@@ -160,7 +172,7 @@ void RecordChecker::check_looks(const Task& task) {
       return write->kind != CallKind::kReschedule && write->end < look->begin &&
              binds(*write, look->life);
     });
-    bool touched = cancel_unanswered(task);
+    bool touched = cancel_unanswered(task) || group_cancelled(task, look->end);
     for (const auto* calls : {&task.cancels, &task.ends}) {
       touched |= std::any_of(
           calls->begin(), calls->end(), [&](const Call* call) { return call->begin < look->end; });

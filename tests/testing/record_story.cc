@@ -12,11 +12,12 @@ std::string number(std::uint64_t at) {
 }
 
 std::string line_of(const Call& call) {
-  constexpr const char* kKinds[] = {"schedule", "cancel", "reschedule", "requeue", "purge"};
+  constexpr const char* kKinds[] = {
+      "schedule", "cancel", "reschedule", "requeue", "purge", "cancel_group"};
   constexpr const char* kSettled[] = {"unknown", "held", "refused"};
   std::string line = kKinds[static_cast<std::size_t>(call.kind)];
-  line += " task " + std::to_string(call.id.value) + " type '" + call.type + "' key '" + call.key +
-          "' payload '" + call.payload + "' " +
+  line += " task " + std::to_string(call.id.value) + " group " + std::to_string(call.group) +
+          " type '" + call.type + "' key '" + call.key + "' payload '" + call.payload + "' " +
           (call.clock == ClockKind::kWall ? "wall " : "boot ") + std::to_string(call.deadline_ns) +
           " slack " + std::to_string(call.slack_ns) + " at " +
           std::string(to_string(call.durability)) + " -> " + std::string(to_string(call.code)) +
@@ -58,7 +59,7 @@ std::string story_of(const Record& record, TaskId id) {
   const auto same_key = [&key](const std::string& other) { return !key.empty() && other == key; };
   for (const Call& call : record.calls) {
     if (call.id == id || call.letter == id || (call.end == kOpen && !call.id) ||
-        same_key(call.key)) {
+        same_key(call.key) || call.kind == CallKind::kCancelGroup) {
       add(call.begin, call.end, call.life, line_of(call));
     }
   }

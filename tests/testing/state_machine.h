@@ -115,6 +115,7 @@ class StateMachine {
   void find(Caller& caller);
   void requeue(Caller& caller);
   void purge(Caller& caller);
+  void cancel_group(Caller& caller);
   void pause(Caller& caller);
   void resume(Caller& caller);
   void settle(Caller& caller);

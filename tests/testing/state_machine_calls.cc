@@ -28,6 +28,7 @@ const std::vector<StateMachine::CallEntry>& StateMachine::calls() {
       {"find", 4, &StateMachine::find},
       {"requeue", 3, &StateMachine::requeue},
       {"purge", 1, &StateMachine::purge},
+      {"cancel_group", 1, &StateMachine::cancel_group},
       {"pause", 1, &StateMachine::pause},
       {"resume", 3, &StateMachine::resume},
       {"wait_durable", 5, &StateMachine::settle},
@@ -92,6 +93,7 @@ void StateMachine::requeue(Caller& caller) {
   call.type = letter->type;
   call.key = letter->key;
   call.payload = letter->payload;
+  call.group = letter->group;
   call.max_attempts = 3;
   call.backoff_ns = 2 * kMs;  // or more
   call.slack_ns = 4 * kMs;    // or less
@@ -121,6 +123,22 @@ void StateMachine::purge(Caller& caller) {
   call.id = letter->id;
   const auto index = record_.begin(std::move(call), life_->number);
   note_change(caller, index, life_->engine->submit_purge(letter->id), false);
+}
+
+void StateMachine::cancel_group(Caller& caller) {
+  Call call;
+  call.kind = CallKind::kCancelGroup;
+  call.group = 1 + caller.below(3);
+  const std::uint64_t group = call.group;
+  const auto index = record_.begin(std::move(call), life_->number);
+  const GroupChange change = life_->engine->submit_cancel_group(group);
+  record_.end(&Record::calls, index, [&](Call& noted) {
+    noted.code = change.status.code();
+    noted.lsn = change.lsn.value;
+  });
+  if (change.status.ok()) {
+    settle_later(caller, index);
+  }
 }
 
 void StateMachine::pause(Caller& caller) {

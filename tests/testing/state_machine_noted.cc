@@ -85,6 +85,8 @@ void StateMachine::schedule_with(Life& life,
     spec.slack = milliseconds(2);
     call.slack_ns = 2 * kMs;
   }
+  call.group = caller.one_in(4) ? 1 + caller.below(3) : 0;
+  spec.group = call.group;
   spec.deadline = random_deadline(caller, &call);
   const std::string type = call.type;
   const std::string payload = call.payload;
