@@ -11,10 +11,6 @@ bool is_write(const Call& call) {
          call.kind == CallKind::kRequeue;
 }
 
-bool has_content(const Call& call) {
-  return call.kind == CallKind::kSchedule || call.kind == CallKind::kRequeue;
-}
-
 // Not a failure of the call, and not known to have been rolled back.
 bool may_have_happened(const Call& call) {
   return call.end == kOpen || call.succeeded();
@@ -284,80 +280,6 @@ void RecordChecker::check_content(const Task& task, const Attempt& attempt) {
            task.id,
            found.empty() ? "started, but was never scheduled"
                          : "started with the contents of another task");
-  }
-}
-
-void RecordChecker::check_cancels(const Task& task) {
-  check_cancelled_with_group(task);
-  for (const Call* cancel : task.cancels) {
-    if (cancel->code == Code::kCancelled && holds(*cancel)) {
-      check_cancelled(task, *cancel);
-    } else if (cancel->code == Code::kTooLate && cancel->end != kOpen) {
-      check_requested(task, *cancel);
-    }
-  }
-}
-
-// No attempt runs when cancel() says `cancelled`, and none starts later.
-void RecordChecker::check_cancelled(const Task& task, const Call& cancel) {
-  for (const Attempt* attempt : task.attempts) {
-    if (attempt->start > cancel.end) {
-      if (binds(cancel, attempt->life) && !may_be_noted_late(*attempt)) {
-        report("I1", task.id, "was cancelled and started");
-      }
-      continue;
-    }
-    const Answer* const answer = attempt->accepted();
-    const bool ended = answer != nullptr && answer->begin < cancel.end;
-    const bool unknown = attempt->leased || attempt->unheard_since() < cancel.end;
-    if (!ended && !unknown && attempt->life == cancel.life) {
-      report("I1", task.id, "was cancelled while it ran");
-    }
-    if (ended && answer->kind == AnswerKind::kDone && attempt->life == cancel.life) {
-      report("I1", task.id, "was cancelled after it was done");
-    }
-  }
-}
-
-// A task whose cancel came too late is not tried again.
-void RecordChecker::check_requested(const Task& task, const Call& cancel) {
-  const Attempt* running = nullptr;
-  for (const Attempt* attempt : task.attempts) {
-    if (attempt->start < cancel.begin && attempt->life == cancel.life) {
-      running = attempt;
-    }
-  }
-  if (running == nullptr || running->leased || running->unheard_since() < cancel.end) {
-    return;
-  }
-  const Answer* const answer = running->accepted();
-  const bool settled = !refusals_ || cancel.settled == Settled::kHeld;
-  if ((answer != nullptr && answer->begin < cancel.end) || !settled) {
-    return;
-  }
-  for (const Attempt* attempt : task.attempts) {
-    if (attempt->start > cancel.end && attempt->life == cancel.life) {
-      report("I1", task.id, "was tried again although a cancel came while it ran");
-    }
-  }
-}
-
-// No member starts after its group was cancelled, one that ran at the time not again.
-void RecordChecker::check_cancelled_with_group(const Task& task) {
-  for (const Call* cancel : group_cancels_) {
-    const bool member = cancel->end != kOpen && !task.writes.empty() &&
-                        std::all_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
-                          return !has_content(*write) ||
-                                 (write->group == cancel->group && write->end < cancel->begin);
-                        });
-    const auto later =
-        std::count_if(task.attempts.begin(), task.attempts.end(), [&](const Attempt* attempt) {
-          return attempt->start > cancel->end && binds(*cancel, attempt->life);
-        });
-    // A thread may note the start of one that ran already.
-    if (member && later > (record_.polls.empty() ? 1 : 0)) {
-      report("I1", task.id, "was cancelled with its group and started");
-    }
   }
 }
 

@@ -24,6 +24,11 @@ namespace countwheel::testing {
 // One line for each broken promise, "I5 task 7: ..."; empty when all is well.
 std::vector<std::string> check(const Record& record);
 
+// It gives a task its key and payload.
+inline bool has_content(const Call& call) {
+  return call.kind == CallKind::kSchedule || call.kind == CallKind::kRequeue;
+}
+
 class RecordChecker {
  public:
   explicit RecordChecker(const Record& record);
@@ -51,12 +56,14 @@ class RecordChecker {
   void check_attempt(const Task& task, std::size_t position);
   void check_restart(const Task& task, const Attempt& before, const Attempt& attempt);
   void check_content(const Task& task, const Attempt& attempt);
+  void check_answers(const Task& task);
+  void check_count(const Task& task);
+
+  // record_check_cancels.cc.
   void check_cancels(const Task& task);
   void check_cancelled(const Task& task, const Call& cancel);
   void check_requested(const Task& task, const Call& cancel);
   void check_cancelled_with_group(const Task& task);
-  void check_answers(const Task& task);
-  void check_count(const Task& task);
 
   // record_check_whole.cc: the record as a whole.
   void check_ends(const Task& task);
