@@ -63,7 +63,10 @@ void RecordChecker::check_requested(const Task& task, const Call& cancel) {
 // No member starts after its group was cancelled, one that ran at the time not again.
 void RecordChecker::check_cancelled_with_group(const Task& task) {
   for (const Call* cancel : group_cancels_) {
-    const bool member = cancel->end != kOpen && !task.writes.empty() &&
+    const bool member = cancel->end != kOpen &&
+                        std::any_of(task.writes.begin(),
+                                    task.writes.end(),
+                                    [](const Call* write) { return has_content(*write); }) &&
                         std::all_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
                           return !has_content(*write) ||
                                  (write->group == cancel->group && write->end < cancel->begin);
