@@ -21,7 +21,8 @@ namespace countwheel::detail {
 class CellPool {
  public:
   // Gives out up to `max_taken` at a time.
-  CellPool(std::span<AttemptCell> cells, std::size_t max_taken)
+  explicit CellPool(std::span<AttemptCell> cells,
+                    std::size_t max_taken = static_cast<std::size_t>(-1))
       : cells_(cells), reserve_(cells.size() - std::min(cells.size(), max_taken)) {
     free_.reserve(cells.size());
     for (std::size_t i = cells.size(); i > 0; --i) {

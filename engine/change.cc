@@ -88,6 +88,7 @@ Change EngineCore::cancel_node(Shard& shard,
                                WallTime deadline,
                                Durability durability) {
   Op op;
+  op.with_group = gone_with_group(shard, node, id);
   op.kind = OpKind::kCancel;
   op.durability = durability;
   op.id = id;

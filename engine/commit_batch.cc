@@ -237,6 +237,7 @@ void GroupCommit::advance_marks(std::uint64_t written, bool synced) {
 // What is durable now goes to the tick thread; slots and cells whose records are written are free.
 void GroupCommit::publish(const OpQueue& queue, std::size_t begin, std::size_t end) {
   bool for_group = false;
+  tell(std::span(queue.ops).subspan(begin, end - begin));
   for (std::size_t i = begin; i < end; ++i) {
     const Op& op = queue.ops[i];
     if (mailed(op)) {

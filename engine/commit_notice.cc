@@ -43,6 +43,7 @@ bool GroupCommit::withdraw(std::uint64_t lsn, Durability level, const Notice& no
 
 // Calls everybody whose LSN is settled. Without locks.
 void GroupCommit::call_settled() {
+  parts_.events.deliver();
   if (waiters_.empty()) {
     return;
   }
@@ -58,6 +59,7 @@ void GroupCommit::call_settled() {
 
 // The last commit was made: who is not settled by it hears that the engine has stopped.
 void GroupCommit::call_the_rest() {
+  parts_.events.deliver();
   waiters_.close();
   const auto taken = waiters_.take(true, [this](std::uint64_t lsn, Durability level, Status* why) {
     if (!settled(lsn, level, why)) {

@@ -85,15 +85,31 @@ Status Delivery::fail(std::string_view reason) {
     return Status(Code::kStaleLease, "this attempt has been answered");
   }
   return dispatcher_->answer(std::exchange(in_flight_, nullptr),
-                             {detail::Outcome::Kind::kFailed, 0, std::string(reason)});
+                             {detail::Outcome::Kind::kFailed, 0, std::string(reason), {}});
+}
+
+Status Delivery::keep(Deadline until) {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  return dispatcher_->keep(&in_flight_, until);
+}
+
+Status Delivery::not_now() {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  return dispatcher_->answer(std::exchange(in_flight_, nullptr),
+                             {detail::Outcome::Kind::kKept, 0, {}, {}});
 }
 
 Status Delivery::retry(std::chrono::nanoseconds delay, std::string_view reason) {
   if (in_flight_ == nullptr) {
     return Status(Code::kStaleLease, "this attempt has been answered");
   }
-  return dispatcher_->answer(std::exchange(in_flight_, nullptr),
-                             {detail::Outcome::Kind::kRetry, delay.count(), std::string(reason)});
+  return dispatcher_->answer(
+      std::exchange(in_flight_, nullptr),
+      {detail::Outcome::Kind::kRetry, delay.count(), std::string(reason), {}});
 }
 
 }  // namespace countwheel

@@ -60,7 +60,7 @@ void Dispatcher::fill(Stats* stats) const {
       stats->parked += type->overflow_count.load();
       continue;
     }
-    stats->backlog += type->ring.size() + type->overflow_count.load();
+    stats->backlog += type->ring.size() + type->overflow_count.load() + type->spread_count.load();
     ClockKind clock = ClockKind::kWall;
     if (const std::int64_t deadline = type->ring.oldest_deadline(&clock); deadline != 0) {
       const std::int64_t late_ns = parts_.now_on(clock) - deadline;

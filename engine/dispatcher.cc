@@ -14,11 +14,12 @@ constexpr std::size_t kNoType = 0;
 // each other, and behind one that blocks they would wait for ever.
 constexpr std::int64_t kQuickNs = 50'000;
 constexpr std::uint32_t kQuickClaims = 16;  // in a row
+constexpr std::size_t kQuickMax = 8;        // in a claim
 
 }  // namespace
 
 thread_local Worker* Worker::current = nullptr;
-thread_local TaskId Worker::current_id;
+thread_local std::span<const TaskId> Worker::current_ids;
 
 Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy on_failure)
     : parts_(std::move(parts)),
@@ -27,12 +28,14 @@ Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy
       in_flight_(std::make_unique<InFlight[]>(parts_.cells.size())) {}
 
 bool Dispatcher::in_handler() noexcept {
-  return static_cast<bool>(Worker::current_id);
+  return !Worker::current_ids.empty();
 }
 
 // Ids are unique within an engine only.
 bool Dispatcher::in_handler_of(TaskId id) const noexcept {
-  return Worker::current_id == id && Worker::current != nullptr && Worker::current->owner == this;
+  const auto ids = Worker::current_ids;
+  return std::find(ids.begin(), ids.end(), id) != ids.end() && Worker::current != nullptr &&
+         Worker::current->owner == this;
 }
 
 void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> entries) {
@@ -43,15 +46,50 @@ void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> e
       last->ring.publish();
     }
     last = type;
-    const bool direct = type->ready.load(std::memory_order_acquire) && type->overflow.empty();
-    if (!direct || !type->ring.stage(entry)) {
+    if (type->ready.load(std::memory_order_acquire) && type->overflow.empty()) {
+      admit(type, entry);
+    } else {
       type->overflow.push_back(entry);
-      type->overflow_count.store(type->overflow.size());
     }
+    type->overflow_count.store(type->overflow.size());
   }
   if (last != nullptr) {
     last->ring.publish();
   }
+}
+
+void Dispatcher::admit(TaskType* type, const DueEntry& entry) {
+  if (type->policy.misfire.kind == MisfirePolicy::Kind::kSpread &&
+      missed(parts_.table.node(entry.index))) {
+    type->missed.push_back(entry);
+    type->spread_count.store(type->missed.size());
+  } else if (!type->ring.stage(entry)) {
+    type->overflow.push_back(entry);
+  }
+}
+
+// Moves those into the ring whose turn it is; answers when the next one's is, on the boot clock.
+std::int64_t Dispatcher::spread(TaskType* type) {
+  const std::int64_t now_ns = parts_.now_on(ClockKind::kBoot);
+  if (type->missed_since_ns == 0) {
+    type->missed_since_ns = now_ns;
+  }
+  const double step_ns = static_cast<double>(type->policy.misfire.span.count()) /
+                         static_cast<double>(std::max<std::uint64_t>(type->missed_count, 1));
+  std::int64_t turn_ns = kNever;
+  while (!type->missed.empty()) {
+    const double after_ns = step_ns * static_cast<double>(type->missed_started);
+    turn_ns = type->missed_since_ns + static_cast<std::int64_t>(after_ns);
+    if (turn_ns > now_ns || !type->ring.stage(type->missed.front())) {
+      break;
+    }
+    ++type->missed_started;
+    type->missed.pop_front();
+    turn_ns = kNever;
+  }
+  type->spread_count.store(type->missed.size());
+  type->ring.publish();
+  return turn_ns;
 }
 
 std::size_t Dispatcher::ensure_workers() noexcept {
@@ -68,11 +106,24 @@ std::size_t Dispatcher::ensure_workers() noexcept {
       continue;
     }
     if (!type->overflow.empty()) {
-      while (!type->overflow.empty() && type->ring.stage(type->overflow.front())) {
+      const std::size_t before = type->overflow.size();
+      for (std::size_t moved = 0; moved < before; ++moved) {
+        const DueEntry entry = type->overflow.front();
         type->overflow.pop_front();
+        const std::size_t left = type->overflow.size();
+        admit(type, entry);
+        if (type->overflow.size() != left) {
+          // The ring is full: back to the front with it.
+          type->overflow.pop_back();
+          type->overflow.push_front(entry);
+          break;
+        }
       }
       type->overflow_count.store(type->overflow.size());
       type->ring.publish();
+    }
+    if (!type->missed.empty()) {
+      next_allowed_ns = std::min(next_allowed_ns, spread(type));
     }
     const std::int64_t at_ns = may_start_at(*type);
     if (at_ns <= now_for(*type)) {
@@ -161,7 +212,7 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
     if (type == nullptr || type->ring.size() == 0 || paused_.load() || !type->open()) {
       continue;
     }
-    if (!may_start() || !take_cells(worker)) {
+    if (!may_start() || !take_cells(worker, type->batch())) {
       return false;
     }
     std::array<DueEntry, DueRing::kClaimMax> claim;
@@ -172,8 +223,9 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
       worker.met_rate |= type->rate.limited();
       continue;
     }
-    const std::size_t count =
-        type->ring.claim(quick ? worker.cells.size() : 1, executor_->concurrency(), claim.data());
+    const std::size_t most = std::max(type->batch(), quick ? kQuickMax : 1);
+    const std::size_t count = type->ring.claim(
+        std::min(most, worker.cells.size()), executor_->concurrency(), claim.data());
     if (count == 0) {
       type->not_started();
       type->leave();
@@ -191,11 +243,20 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
 
 void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim) {
   const std::int64_t began_ns = parts_.now_on(ClockKind::kBoot);
+  worker.begun.clear();
   for (const DueEntry& entry : claim) {
-    if (!start(worker, type, entry)) {
+    InFlight* begun = nullptr;
+    if (!begin(worker, type, entry, &begun)) {
       type.not_started();
       type.leave();
+    } else if (begun != nullptr && type.batch_handler) {
+      worker.begun.push_back(begun);
+    } else if (begun != nullptr) {
+      run_handler(worker, type, begun);
     }
+  }
+  if (!worker.begun.empty()) {
+    run_batch(worker, type);
   }
   flush(worker);
   const auto count = static_cast<std::int64_t>(claim.size());
@@ -211,18 +272,19 @@ bool Dispatcher::may_start() const noexcept {
 }
 
 // Cells for one claim. When all are in flight the log is behind: commit, then look again.
-bool Dispatcher::take_cells(Worker& worker) {
-  if (!worker.cells.empty()) {
+bool Dispatcher::take_cells(Worker& worker, std::size_t wanted) {
+  wanted = std::max(wanted, kQuickMax);
+  if (worker.cells.size() >= std::min(wanted, kQuickMax)) {
     return true;
   }
   std::array<std::uint32_t, DueRing::kClaimMax> cells;
-  std::size_t count = parts_.cells.take(cells.size(), cells.data());
-  if (count == 0) {
+  std::size_t count = parts_.cells.take(wanted - worker.cells.size(), cells.data());
+  if (count == 0 && worker.cells.empty()) {
     parts_.commit.commit_once();
-    count = parts_.cells.take(cells.size(), cells.data());
+    count = parts_.cells.take(wanted, cells.data());
   }
-  worker.cells.assign(cells.begin(), cells.begin() + count);
-  return count != 0;
+  worker.cells.insert(worker.cells.end(), cells.begin(), cells.begin() + count);
+  return !worker.cells.empty();
 }
 
 Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
@@ -237,7 +299,7 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   parts_.cells.cell(in_flight->cell)
       .mark.store(mark_of(in_flight->run, in_flight->attempt, true), std::memory_order_release);
   Worker* worker = in_flight->worker;
-  if (worker == Worker::current && worker != nullptr && Worker::current_id == in_flight->id) {
+  if (worker == Worker::current && worker != nullptr && worker->call == in_flight->call) {
     worker->finished.emplace_back(in_flight, std::move(outcome));
     if (worker->finished.size() >= kGroupMax) {
       flush(*worker);
@@ -253,12 +315,24 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
 }
 
 void Dispatcher::drop(InFlight* in_flight) noexcept {
-  if (in_flight->worker == Worker::current && Worker::current_id == in_flight->id &&
+  Worker* const worker = Worker::current;
+  if (worker != nullptr && in_flight->worker == worker && in_flight->call == worker->call &&
       std::uncaught_exceptions() > in_flight->exceptions) {
-    Worker::current->thrown = in_flight;
+    worker->thrown.push_back(in_flight);
     return;
   }
-  (void)answer(in_flight, {Outcome::Kind::kFailed, 0, "dropped without an answer"});
+  (void)answer(in_flight, {Outcome::Kind::kFailed, 0, "dropped without an answer", {}});
+}
+
+Status Dispatcher::keep(InFlight** in_flight, const Deadline& until) {
+  const Result<ResolvedDeadline> resolved = parts_.resolve(until);
+  if (!resolved.ok()) {
+    return resolved.status();
+  }
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::kKept;
+  outcome.until = DueTime{resolved->clock, resolved->on_clock(), resolved->wall_ns};
+  return answer(std::exchange(*in_flight, nullptr), std::move(outcome));
 }
 
 void Dispatcher::flush(Worker& worker) {

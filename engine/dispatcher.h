@@ -34,6 +34,7 @@
 #include "leases.h"
 #include "mailbox.h"
 #include "pending_limits.h"
+#include "resolved_deadline.h"
 #include "task_table.h"
 #include "task_type.h"
 
@@ -50,13 +51,14 @@ struct DispatchParts {
   std::function<std::int64_t(ClockKind)> now_on;
   std::function<void()> wake_ticker;
   std::function<void()> trim_ended;
+  std::function<Result<ResolvedDeadline>(const Deadline&)> resolve;
 };
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
 struct Worker {
   // Of this thread, while it drains; and the task whose handler it is in.
   static thread_local Worker* current;
-  static thread_local TaskId current_id;
+  static thread_local std::span<const TaskId> current_ids;
 
   const Dispatcher* owner = nullptr;
   std::vector<std::pair<InFlight*, Outcome>> finished;
@@ -64,10 +66,12 @@ struct Worker {
   std::int64_t group_started_ns = 0;
   ClockKind group_clock = ClockKind::kWall;
   std::vector<std::uint32_t> cells;
-  bool met_rate = false;  // it leaves tasks behind that a rate holds back
+  bool met_rate = false;   // it leaves tasks behind that a rate holds back
+  std::uint64_t call = 0;  // counts calls of handlers
   // Destroyed by an exception of the handler that runs; its text follows. Kept here and not with
   // the delivery, whose place is another's as soon as it has been answered elsewhere.
-  InFlight* thrown = nullptr;
+  std::vector<InFlight*> thrown;
+  std::vector<InFlight*> begun;  // the batch that is being put together
 };
 
 // Thread contract: hand_over() and ensure_workers() by the tick thread; answers from any thread.
@@ -76,6 +80,8 @@ class Dispatcher {
   Dispatcher(DispatchParts parts, Durability durability, FailurePolicy on_failure);
 
   void set_executor(Executor* executor) noexcept { executor_ = executor; }
+  // Before the start: tasks that were due by then and scheduled up to `lsn` were missed.
+  void set_restored(std::uint64_t lsn) noexcept { restored_lsn_ = lsn; }
 
   // -- The tick thread --
 
@@ -98,6 +104,8 @@ class Dispatcher {
   Status answer(InFlight* in_flight, Outcome outcome);
   // The delivery is destroyed: a failed attempt, but for an exception whose text is still to come.
   void drop(InFlight* in_flight) noexcept;
+  // Until `until`, which is refused if it makes no sense: the delivery is as it was then.
+  Status keep(InFlight** in_flight, const Deadline& until);
   Status extend_lease(InFlight* in_flight, std::chrono::nanoseconds by);
   std::uint64_t epoch() const noexcept { return parts_.commit.epoch(); }
   // True in a handler, of any engine.
@@ -124,10 +132,17 @@ class Dispatcher {
   static void run_work(void* self) noexcept { static_cast<Dispatcher*>(self)->drain(); }
   void drain() noexcept;
   bool drain_once(Worker& worker, std::size_t* next_type);
-  bool take_cells(Worker& worker);
+  bool take_cells(Worker& worker, std::size_t wanted);
   bool may_start() const noexcept;
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
-  bool start(Worker& worker, TaskType& type, const DueEntry& entry);
+  bool begin(Worker& worker, TaskType& type, const DueEntry& entry, InFlight** begun);
+  bool missed(const Node& node) const noexcept;
+  void run_batch(Worker& worker, TaskType& type);
+  template <class Call>
+  std::string call(Worker& worker, std::span<const TaskId> ids, Call&& handler);
+  void admit(TaskType* type, const DueEntry& entry);
+  std::int64_t spread(TaskType* type);
+  void end_kept(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   bool make_running(Node& node, const DueEntry& entry);
   bool put_off(Shard& shard, const DueEntry& entry);
   std::optional<Outcome::Kind> not_to_start(InFlight* in_flight);
@@ -174,6 +189,7 @@ class Dispatcher {
   const Durability durability_;
   const FailurePolicy on_failure_;
   Executor* executor_ = nullptr;
+  std::uint64_t restored_lsn_ = 0;
   std::unique_ptr<InFlight[]> in_flight_;  // by cell; those with a lease are on the heap
   Leases leases_;
 

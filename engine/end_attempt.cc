@@ -84,7 +84,8 @@ void Dispatcher::sweep_leases(std::int64_t boot_now_ns, bool watching) {
     return;
   }
   for (InFlight& over : leases_.take_over(boot_now_ns)) {
-    const std::pair<InFlight*, Outcome> ended(&over, {Outcome::Kind::kRetry, 0, "lease_expired"});
+    const std::pair<InFlight*, Outcome> ended(&over,
+                                              {Outcome::Kind::kRetry, 0, "lease_expired", {}});
     end_attempts({&ended, 1});
   }
   parts_.commit.nudge();
@@ -114,6 +115,19 @@ std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
     case Outcome::Kind::kLeftOut:
       if (freed || !end_repeat(shard, in_flight, false)) {
         end_done(shard, in_flight);
+      }
+      break;
+    case Outcome::Kind::kMissed:
+      end_dead(shard, in_flight, DeadReason::kMissed, "missed");
+      break;
+    case Outcome::Kind::kMissedDropped:
+      end_dropped(shard, in_flight, false);
+      break;
+    case Outcome::Kind::kKept:
+      if (cancel_requested(shard, in_flight) || freed != kNoIndex) {
+        end_dropped(shard, in_flight, freed != kNoIndex);
+      } else {
+        end_kept(shard, in_flight, outcome);
       }
       break;
     case Outcome::Kind::kFailed:
@@ -195,6 +209,7 @@ void Dispatcher::end_dropped(Shard& shard, InFlight* in_flight, bool replaced) {
   ++(replaced ? shard.counts.replaced : shard.counts.cancelled);
   node.store(in_flight->running.with(State::kCancelled));
   Op op = record(OpKind::kDone, in_flight);
+  op.upsert = replaced;
   op.releases = true;
   parts_.commit.enqueue(op);
 }

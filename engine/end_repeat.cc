@@ -64,7 +64,24 @@ bool Dispatcher::end_repeat(Shard& shard, InFlight* in_flight, bool ran) {
   return true;
 }
 
-// Scheduled once more: by a retry, or as the next run.
+// Put back by its handler: no failure.
+void Dispatcher::end_kept(Shard& shard, InFlight* in_flight, const Outcome& outcome) {
+  NodeContent content = content_of(*in_flight->node);
+  Attributes attributes = attributes_of(shard, in_flight);
+  if (outcome.until) {
+    if (attributes.recurrence && !attributes.run_due) {
+      attributes.run_due = due_of_run(*in_flight->node, attributes);
+    }
+    content.deadline_ns = outcome.until->deadline_ns;
+    content.wall_ns = outcome.until->wall_ns;
+    const std::uint8_t boot = outcome.until->clock == ClockKind::kBoot ? kFlagBoot : 0;
+    content.flags = static_cast<std::uint8_t>((content.flags & ~(kFlagBoot | kFlagOverdue)) | boot);
+  }
+  content.lsn = kNoLsnYet;
+  file_again(shard, in_flight, content, {}, std::move(attributes));
+}
+
+// Scheduled once more: by a retry, put back, or as the next run.
 void Dispatcher::file_again(Shard& shard,
                             InFlight* in_flight,
                             const NodeContent& content,

@@ -68,56 +68,6 @@ Engine::~Engine() {
   }
 }
 
-Status Engine::on(std::string_view type, Handler handler, TypePolicy policy) {
-  if (Status status = core_->open_for_calls(); !status.ok()) {
-    return status;
-  }
-  if (!handler) {
-    return Status(Code::kInvalidArgument, "the handler is empty");
-  }
-  if (Status status = validate(policy.retry); !status.ok()) {
-    return status;
-  }
-  if (policy.lease.count() < 0 || policy.lease > detail::kLeaseMax) {
-    return Status(Code::kOutOfRange,
-                  "TypePolicy::lease is " + std::to_string(policy.lease.count()) +
-                      " ns, allowed: 0 to 30 days");
-  }
-  if (!(policy.max_per_second >= 0.0 && policy.max_per_second <= 1e6) || policy.burst == 0) {
-    return Status(Code::kOutOfRange,
-                  "TypePolicy::max_per_second is " + std::to_string(policy.max_per_second) +
-                      ", burst " + std::to_string(policy.burst) +
-                      ", allowed: 0 to 1,000,000 and 1 and more");
-  }
-  if (policy.max_lateness.count() < 0) {
-    return Status(Code::kOutOfRange,
-                  "TypePolicy::max_lateness is " + std::to_string(policy.max_lateness.count()) +
-                      " ns, allowed: 0 and more");
-  }
-  const Result<std::uint32_t> slack = detail::slack_us(policy.slack.value_or(core_->options.slack));
-  if (!slack.ok()) {
-    return slack.status();
-  }
-  const Result<detail::TaskType*> found = core_->types.intern(
-      type, [this](const detail::TaskType& made) { core_->carry_type_record(made); });
-  if (!found.ok()) {
-    return found.status();
-  }
-  detail::TaskType& entry = **found;
-  const std::lock_guard lock(core_->registering);
-  if (entry.ready.load()) {
-    return Status(Code::kExists, "type " + entry.name + " has a handler");
-  }
-  entry.handler = std::move(handler);
-  entry.policy = std::move(policy);
-  entry.slack_us.store(*slack);
-  entry.rate.set(entry.policy.max_per_second, entry.policy.burst);
-  entry.ring.open();
-  entry.ready.store(true, std::memory_order_release);
-  core_->ticker.wake();
-  return {};
-}
-
 Status Engine::start() {
   return core_->start();
 }
@@ -323,6 +273,20 @@ Status Engine::flush(Durability durability) {
 std::size_t Engine::poll(std::size_t limit) {
   COUNTWHEEL_ASSERT(core_->options.drive == Drive::kHost);
   return core_->poll(limit);
+}
+
+std::size_t Engine::poll(Instant now, std::size_t limit) {
+  COUNTWHEEL_ASSERT(core_->options.drive == Drive::kHost);
+  core_->set_host_now(now);
+  return core_->poll(limit);
+}
+
+Result<Lsn> Engine::snapshot(const std::function<void(const TaskInfo&)>& visit) const {
+  return core_->snapshot(visit);
+}
+
+Status Engine::listen(Listener listener) {
+  return core_->listen(std::move(listener));
 }
 
 Instant Engine::next_wake() const {

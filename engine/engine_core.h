@@ -15,27 +15,16 @@
 
 #include "cell_pool.h"
 #include "dispatcher.h"
+#include "events.h"
 #include "group_commit.h"
 #include "mailbox.h"
 #include "pending_limits.h"
+#include "resolved_deadline.h"
 #include "task_table.h"
 #include "task_type.h"
 #include "ticker.h"
 
 namespace countwheel::detail {
-
-// A deadline made absolute on both clocks, against one reading of them.
-struct ResolvedDeadline {
-  ClockKind clock = ClockKind::kWall;
-  std::int64_t wall_ns = 0;
-  std::int64_t boot_ns = 0;
-  bool overdue = false;
-
-  std::int64_t on_clock() const noexcept { return clock == ClockKind::kBoot ? boot_ns : wall_ns; }
-  // The rest of the content, and its place in the order, is left to the caller.
-  void put_into(NodeContent* content) const noexcept;
-  void put_into(Op* op) const noexcept;
-};
 
 // Pure: checks `deadline` against `now` and the limits (resolve.cc). Deadlines on the wall need
 // only that face of `now`.
@@ -128,6 +117,17 @@ class EngineCore {
   Stats stats() const;
   std::string check_invariants();
 
+  Status register_type(std::string_view name,
+                       Handler handler,
+                       BatchHandler batch_handler,
+                       TypePolicy policy);
+  Status listen(Listener listener);
+  // Drive::kHost: the time until the next call of it.
+  void set_host_now(Instant now);
+  Result<Lsn> snapshot(const std::function<void(const TaskInfo&)>& visit) const;
+  // Of a task that ends; its slot has not been released.
+  void tell(Event::Kind kind, Shard& shard, TaskId id, std::uint64_t lsn, DeadReason reason);
+
   Status set_paused(std::string_view type, bool paused);
 
   Status start();
@@ -144,6 +144,7 @@ class EngineCore {
   Limits limits;
   TaskTable table;
   TypeRegistry types;
+  Events events;
   Mailbox mailbox;
   CellPool cells;
   GroupCommit commit;
@@ -151,6 +152,9 @@ class EngineCore {
   Ticker ticker;
 
   std::atomic<Phase> phase{Phase::kCreated};
+  std::atomic<bool> host_has_time{false};  // set_host_now() was called; by one thread
+  std::atomic<std::int64_t> host_wall_ns{0};
+  std::atomic<std::int64_t> host_boot_ns{0};
   std::atomic<std::int64_t> wall_floor_ns;  // ClockPolicy::kFloor: the wall is never behind this
   std::atomic<std::uint64_t> refused{0};
   std::mutex lifecycle;    // start() and stop(); held while handlers end, so they must not take it

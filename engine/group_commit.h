@@ -31,6 +31,7 @@
 
 #include "cell_pool.h"
 #include "durable_waiters.h"
+#include "events.h"
 #include "mailbox.h"
 #include "op_queue.h"
 #include "pending_limits.h"
@@ -50,6 +51,9 @@ struct CommitParts {
   // Carries a live task or a type on for the cleaner: enqueues its whole state. Called without
   // locks. False when it is not known yet what will become of the task: ask again.
   std::function<bool(TaskId)> carry_task;
+  Events& events;
+  // Adds the event of an operation that ended its task. Called under the lock of the shard.
+  std::function<void(Event::Kind, Shard&, const Op&)> tell;
   std::function<void(std::uint16_t)> carry_type;
 };
 
@@ -78,6 +82,8 @@ class GroupCommit {
                         std::optional<Undo> undo = std::nullopt) noexcept;
   // After the shard lock was released: somebody will commit what was enqueued.
   void nudge() noexcept;
+  // There are events: the commit thread calls the listener, or the next poll().
+  void call_listener() noexcept { kick(); }
 
   // Returns when `lsn` has reached `level`; leads the commit if nobody does.
   Status wait(std::uint64_t lsn, Durability level, Nanoseconds timeout);
@@ -162,6 +168,7 @@ class GroupCommit {
   void want(std::uint64_t lsn, Durability level) noexcept;
   bool sync_wanted() const noexcept;
   void call_settled();
+  void tell(std::span<const Op> ops);
   void call_the_rest();
   bool settled(std::uint64_t lsn, Durability level, Status* status) const;
   void begin_batch(std::uint64_t last_lsn);

@@ -81,6 +81,13 @@ void EngineCore::visit_member(std::uint32_t index,
       if (const auto freed = table.unblock_successor(shard, index)) {
         mail->push_back(mail_of(table.node(*freed), *freed));
       }
+      if (events.anybody()) {
+        tell(Event::Kind::kCancelled,
+             shard,
+             TaskId::of(index, word.generation()),
+             fate.lsn,
+             DeadReason::kNone);
+      }
       table.release(index);  // The record is written.
       return;
     }
@@ -150,6 +157,9 @@ bool EngineCore::sweep_groups(std::uint64_t released, std::vector<MailItem>* mai
     it = state.idle() ? states.erase(it) : std::next(it);
   }
   table.group_changes.want_only(wanted);
+  if (events.anybody()) {
+    commit.call_listener();
+  }
   return wanted <= released;
 }
 

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <countwheel/task.h>
 
+#include "attributes.h"
 #include "node.h"
 #include "task_type.h"
 
@@ -41,6 +43,7 @@ struct InFlight {
   std::int64_t wall_ns = 0;  // the deadline on the wall
   Lease* lease = nullptr;    // leases.h; owns this, if the type has a lease
   Worker* worker = nullptr;  // whose handler it was given to
+  std::uint64_t call = 0;    // of that worker: which one
   int exceptions = 0;        // in flight when the handler was called
 };
 
@@ -48,11 +51,22 @@ inline constexpr std::chrono::nanoseconds kLeaseMax = std::chrono::hours(24 * 30
 
 // How an attempt ended.
 struct Outcome {
-  // kCrashed, kLate, kLeftOut: it was not started at all.
-  enum class Kind : std::uint8_t { kDone, kFailed, kRetry, kCrashed, kLate, kLeftOut };
+  enum class Kind : std::uint8_t {
+    kDone,
+    kFailed,
+    kRetry,
+    kKept,
+    // It was not started at all.
+    kCrashed,
+    kLate,
+    kLeftOut,
+    kMissed,
+    kMissedDropped,
+  };
   Kind kind = Kind::kDone;
-  std::int64_t delay_ns = 0;  // kRetry
-  std::string reason;         // kFailed, kRetry
+  std::int64_t delay_ns = 0;          // kRetry
+  std::string reason = {};            // kFailed, kRetry
+  std::optional<DueTime> until = {};  // kKept; if not given, as it was
 };
 
 }  // namespace countwheel::detail

@@ -42,7 +42,8 @@ std::optional<std::int64_t> next_deadline(const Recurrence& recurrence,
     return next;
   }
   // The first of the series that is still to come; next <= now, so the difference fits 64 bits.
-  const std::uint64_t behind = static_cast<std::uint64_t>(now_ns) - static_cast<std::uint64_t>(next);
+  const std::uint64_t behind =
+      static_cast<std::uint64_t>(now_ns) - static_cast<std::uint64_t>(next);
   const std::uint64_t step = static_cast<std::uint64_t>(period);
   if (__builtin_add_overflow(now_ns, static_cast<std::int64_t>(step - behind % step), &next)) {
     return std::nullopt;

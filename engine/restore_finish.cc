@@ -203,6 +203,7 @@ Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary
       if (node.deadline_ns.load() <= now.on(node.clock())) {
         node.flags.fetch_or(detail::kFlagOverdue);
         ++summary->overdue;
+        ++core.types.at(node.type.load())->missed_count;
       }
     }
   }
@@ -243,6 +244,7 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
       }
     }
   }
+  core.dispatcher.set_restored(core.commit.last_lsn());
   count_interrupted(core, &summary);
   core.restored_crashes = summary.crashed;
   core.phase.store(EngineCore::Phase::kCreated);

@@ -33,6 +33,9 @@ std::vector<bool> Rollback::run(const OpQueue& queue, std::size_t begin) {
       if (op.kind != OpKind::kCancelGroup && op.kind != OpKind::kRescheduleGroup) {
         kept_ids_.insert(op.id.value);
       }
+      if (op.with_group) {
+        keep_group_of(op);
+      }
     }
   }
   revisit_groups();
@@ -60,8 +63,18 @@ void Rollback::revisit_groups() {
   }
 }
 
+// Somebody was told that the key of a cancelled member is theirs: its group stays cancelled.
+void Rollback::keep_group_of(const Op& op) {
+  const Shard& shard = table_.shard_for(op.id);
+  const std::lock_guard lock(shard.mutex);
+  kept_groups_.insert(shard.groups.of(slot_of(op.id.index())));
+}
+
 // It has reached nobody: only what is durable does.
 bool Rollback::undo_group(const Op& op) {
+  if (kept_groups_.contains(op.id.value)) {
+    return false;
+  }
   const AllShards locked(table_);
   GroupState* const state = table_.group_changes.find(op.id.value);
   COUNTWHEEL_ASSERT(state != nullptr);

@@ -37,6 +37,7 @@ class Rollback {
   bool undo_reschedule(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_touch(Shard& shard, Node& node, const Op& op, const Undo& undo);
   bool undo_group(const Op& op);
+  void keep_group_of(const Op& op);
   void back_in_group(Shard& shard, const Node& node, std::uint32_t index);
   void revisit_groups();
   void bury_again(Shard& shard, std::uint32_t index);
@@ -45,6 +46,7 @@ class Rollback {
   TaskTable& table_;
   Limits& limits_;
   std::unordered_set<std::uint64_t> kept_ids_;
+  std::unordered_set<std::uint64_t> kept_groups_;
   std::unordered_set<std::uint64_t> groups_;  // whose members must be visited again
   std::vector<MailItem> mail_;
   std::uint64_t undone_ = 0;

@@ -15,7 +15,7 @@ constexpr std::int64_t kGroupNs = 1'000'000;
 
 // False when it did not: the task was cancelled or moved, is not due after all, or the engine
 // stops.
-bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
+bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, InFlight** begun) {
   const std::int64_t now_ns = parts_.now_on(entry.clock);
   if (!worker.finished.empty() &&
       (entry.clock != worker.group_clock || now_ns - worker.group_started_ns > kGroupNs)) {
@@ -60,7 +60,7 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
   if (const auto refused = not_to_start(in_flight)) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
-    worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}});
+    worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}, {}});
     return true;
   }
   in_flight->attempt =
@@ -73,6 +73,7 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
   started_.fetch_add(1, std::memory_order_relaxed);
   // All of it before the lease is known: the tick thread copies it when the lease is over.
   in_flight->worker = &worker;
+  in_flight->call = worker.call + 1;
   in_flight->exceptions = std::uncaught_exceptions();
   if (type.policy.lease.count() != 0) {
     auto lease = std::make_unique<Lease>(*in_flight);
@@ -82,8 +83,13 @@ bool Dispatcher::start(Worker& worker, TaskType& type, const DueEntry& entry) {
       parts_.wake_ticker();
     }
   }
-  run_handler(worker, type, in_flight);
+  *begun = in_flight;
   return true;
+}
+
+// It fell due while no process had the log.
+bool Dispatcher::missed(const Node& node) const noexcept {
+  return node.has(kFlagOverdue) && node.lsn.load(std::memory_order_relaxed) <= restored_lsn_;
 }
 
 // The CAS is "the handler starts": it fails if the task was cancelled, moved or replaced. A member
@@ -134,6 +140,7 @@ std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
   const Node& node = *in_flight->node;
   const TypePolicy& policy = in_flight->type->policy;
   bool left_out = false;
+  bool recurs = false;
   std::uint32_t max_crashes = policy.retry.max_crashes;
   std::int64_t max_lateness_ns = policy.max_lateness.count();
   if (node.has(kFlagAttributes)) {
@@ -142,6 +149,7 @@ std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
     const Attributes attributes = parts_.table.attributes_of(shard, slot_of(in_flight->id.index()));
     in_flight->run = attributes.run;
     if (const auto& recurrence = attributes.recurrence) {
+      recurs = true;
       left_out = recurrence->kind == Recurrence::Kind::kRate && !attributes.run_due &&
                  recurrence->catch_up == Recurrence::CatchUp::kSkip &&
                  in_flight->lateness_ns >= recurrence->period.count();
@@ -155,28 +163,65 @@ std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
   if (left_out) {
     return Outcome::Kind::kLeftOut;
   }
+  const MisfirePolicy& misfire = policy.misfire;
+  const bool drops = misfire.kind == MisfirePolicy::Kind::kDrop;
+  if ((drops || misfire.kind == MisfirePolicy::Kind::kBury) && !recurs &&
+      in_flight->lateness_ns > misfire.span.count() && missed(node)) {
+    return drops ? Outcome::Kind::kMissedDropped : Outcome::Kind::kMissed;
+  }
   if (max_lateness_ns != 0 && in_flight->lateness_ns > max_lateness_ns) {
     return Outcome::Kind::kLate;
   }
   return std::nullopt;
 }
 
-void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
-  const TaskId outer = std::exchange(Worker::current_id, in_flight->id);
-  worker.thrown = nullptr;
+// Calls a handler for these tasks; answers the text of what it threw, if it did.
+template <class Call>
+std::string Dispatcher::call(Worker& worker, std::span<const TaskId> ids, Call&& handler) {
+  const auto outer = std::exchange(Worker::current_ids, ids);
   std::string text = "dropped by an exception that its handler caught";
   try {
-    type.handler(Delivery(this, in_flight));
+    handler();
   } catch (const std::exception& error) {
     text = error.what();
   } catch (...) {
     text = "an exception that is no std::exception";
   }
   // A handler that gave its delivery away has no say in how the attempt ends.
-  if (worker.thrown == in_flight) {
-    (void)answer(in_flight, {Outcome::Kind::kFailed, 0, std::move(text)});
+  for (InFlight* const thrown : std::exchange(worker.thrown, {})) {
+    (void)answer(thrown, {Outcome::Kind::kFailed, 0, text, {}});
   }
-  Worker::current_id = outer;
+  Worker::current_ids = outer;
+  return text;
+}
+
+void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {
+  const TaskId id = in_flight->id;
+  ++worker.call;
+  (void)call(worker, {&id, 1}, [&] { type.handler(Delivery(this, in_flight)); });
+}
+
+// What the handler has not moved away when it returns, or throws, is answered here.
+void Dispatcher::run_batch(Worker& worker, TaskType& type) {
+  std::vector<TaskId> ids;
+  std::vector<Delivery> deliveries;
+  ids.reserve(worker.begun.size());
+  deliveries.reserve(worker.begun.size());
+  ++worker.call;
+  for (InFlight* const in_flight : worker.begun) {
+    ids.push_back(in_flight->id);
+    deliveries.push_back(Delivery(this, in_flight));
+  }
+  bool returned = false;
+  const std::string text = call(worker, ids, [&] {
+    type.batch_handler(deliveries);
+    returned = true;
+  });
+  for (Delivery& delivery : deliveries) {
+    if (!delivery.answered()) {
+      (void)delivery.fail(returned ? "dropped without an answer" : text);
+    }
+  }
 }
 
 }  // namespace countwheel::detail

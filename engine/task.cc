@@ -1,3 +1,4 @@
+#include <countwheel/event.h>
 #include <countwheel/journal.h>
 #include <countwheel/stats.h>
 #include <countwheel/task.h>
@@ -48,6 +49,8 @@ std::string_view to_string(DeadReason reason) noexcept {
       return "timeout";
     case DeadReason::kLate:
       return "late";
+    case DeadReason::kMissed:
+      return "missed";
   }
   return "unknown";
 }
@@ -60,6 +63,20 @@ std::string_view to_string(Health health) noexcept {
       return "degraded";
     case Health::kFailed:
       return "failed";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Event::Kind kind) noexcept {
+  switch (kind) {
+    case Event::Kind::kDone:
+      return "done";
+    case Event::Kind::kCancelled:
+      return "cancelled";
+    case Event::Kind::kDead:
+      return "dead";
+    case Event::Kind::kReplaced:
+      return "replaced";
   }
   return "unknown";
 }

@@ -32,6 +32,7 @@ struct TaskType {
 
   // Written once by on(), before `ready`.
   Handler handler;
+  BatchHandler batch_handler;  // one of both
   TypePolicy policy;
   std::atomic<std::uint32_t> slack_us;  // the policy's, or the engine's
   std::atomic<bool> ready{false};  // release in on(), acquire in the tick thread and in workers
@@ -73,6 +74,10 @@ struct TaskType {
       rate.give_back();
     }
   }
+  // Tasks a claim may have that are given to one call of the handler.
+  std::size_t batch() const noexcept {
+    return batch_handler && !limited() && !rate.limited() ? policy.max_batch : 1;
+  }
   // Tasks are claimed one by one.
   bool singly() const noexcept { return limited() || rate.limited() || policy.lease.count() != 0; }
 
@@ -80,7 +85,12 @@ struct TaskType {
   std::atomic<std::uint32_t> quick_claims{0};  // of workers, in a row
   // The tick thread's: what the ring has no room for, or what no handler knows yet (parked).
   std::deque<DueEntry> overflow;
+  std::deque<DueEntry> missed;       // those that are spread
+  std::uint64_t missed_count = 0;    // found at open
+  std::uint64_t missed_started = 0;  // of those that are spread, into the ring
+  std::int64_t missed_since_ns = 0;  // on the boot clock
   std::atomic<std::size_t> overflow_count{0};
+  std::atomic<std::size_t> spread_count{0};  // of `missed`
 };
 
 // Thread contract: find() and at() lock-free from any thread; the others from any thread.

@@ -106,8 +106,8 @@ class Sessions {
       }
       const GroupChange change = engine_->cancel_group(group);
       EXPECT_TRUE(change.status.ok() || change.status.code() == Code::kNotFound);
-      // Those that ran when the call came may still be on their way to the first line.
-      EXPECT_TRUE(eventually([&] { return engine_->stats().running == 0; }));
+      // Those that ran when the call came are its members until they have ended.
+      EXPECT_TRUE(eventually([&] { return engine_->group_count(group) == 0; }));
       over_[round].store(true);
     }
   }

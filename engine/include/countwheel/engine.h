@@ -21,6 +21,7 @@
 #define COUNTWHEEL_ENGINE_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include <countwheel/clock.h>
+#include <countwheel/event.h>
 #include <countwheel/executor.h>
 #include <countwheel/handler.h>
 #include <countwheel/journal.h>
@@ -108,6 +110,16 @@ class Engine {
   // once a handler is there. `exists` when the type has a handler, `invalid_argument` for a name
   // that is not 1 to 64 bytes or a policy that makes no sense.
   Status on(std::string_view type, Handler handler, TypePolicy policy = {});
+
+  // The same for a handler that is given several due tasks at once, up to TypePolicy::max_batch, in
+  // order. Each is answered by itself; those that are not, or all that are left when it throws, are
+  // failed attempts.
+  Status on_batch(std::string_view type, BatchHandler handler, TypePolicy policy = {});
+
+  // Tells the end of every task (event.h), one event at a time: on the commit thread, on a caller
+  // that waits, or in poll(); never on the tick thread. The listener may call anything a handler
+  // may, and should be quick: callers wait behind it. Before start(); `exists` when there is one.
+  Status listen(Listener listener);
 
   // Starts the threads (Drive::kThreads) and lets tasks fall due. Scheduling is allowed before.
   // `resource` when a thread cannot be started; it may be called again then.
@@ -248,10 +260,19 @@ class Engine {
   // One step: commits, advances the wheels to the clock's now, and hands over up to `limit` due
   // tasks in (deadline, LSN) order. Returns how many were handed over. By one thread at a time.
   std::size_t poll(std::size_t limit = static_cast<std::size_t>(-1));
+  // The same with the host's time instead of the clock's, which from then on is the time of all
+  // calls: an engine that is given the same calls with the same times does the same, live, replayed
+  // and recovered. The boot face never goes back.
+  std::size_t poll(Instant now, std::size_t limit = static_cast<std::size_t>(-1));
   // When poll() should be called next, on each face: now while something is on its way to the
   // wheels, kNever when nothing is pending. With a log and `os` also within os_sync_bound of the
   // last call, since nobody else syncs.
   Instant next_wake() const;
+
+  // Visits every live task and dead letter as they are at one LSN, which is the answer: for a
+  // snapshot of the host's. Nothing changes meanwhile: callers wait. `visit` must not call the
+  // engine.
+  Result<Lsn> snapshot(const std::function<void(const TaskInfo&)>& visit) const;
 
   // -- Insight --
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -48,6 +49,9 @@ class Delivery {
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
   ~Delivery();  // without an answer: fail("dropped")
+
+  // It has been answered, or moved away.
+  bool answered() const noexcept { return in_flight_ == nullptr; }
 
   // -- Until the answer: neither these calls nor what they returned may be used after it --
 
@@ -85,6 +89,12 @@ class Delivery {
   // A failed attempt, tried again after the policy's backoff, or a dead letter after the last.
   Status fail(std::string_view reason);
   // A failed attempt, tried again after `delay` instead.
+  // Not now: the task is due again at `until`, which counts as no failure; `out_of_range` leaves
+  // the delivery as it is.
+  Status keep(Deadline until);
+  // The same with the deadline it has: it is handed over again in a later step. For hosts, which
+  // decide when that is; with threads that is at once.
+  Status not_now();
   Status retry(std::chrono::nanoseconds delay, std::string_view reason = {});
 
  private:
@@ -97,6 +107,29 @@ class Delivery {
 };
 
 using Handler = std::function<void(Delivery)>;
+// Deliveries that it does not move away are answered for it when it returns.
+using BatchHandler = std::function<void(std::span<Delivery>)>;
+
+// What becomes of tasks that fell due while no process had the log. (Runs of a recurring task are
+// caught up as its own rule says.)
+struct MisfirePolicy {
+  enum class Kind : std::uint8_t {
+    kRun = 0,  // They run, overdue ones first.
+    kSpread,   // They run one after the other, evenly over `span` from the start on.
+    kDrop,     // Those that were due more than `span` ago are cancelled, the others run.
+    kBury,     // Those become dead letters with reason `missed`, the others run.
+  };
+  Kind kind = Kind::kRun;
+  std::chrono::nanoseconds span{0};
+
+  static MisfirePolicy spread(std::chrono::nanoseconds span) { return {Kind::kSpread, span}; }
+  static MisfirePolicy drop(std::chrono::nanoseconds older_than) {
+    return {Kind::kDrop, older_than};
+  }
+  static MisfirePolicy bury(std::chrono::nanoseconds older_than) {
+    return {Kind::kBury, older_than};
+  }
+};
 
 // How tasks of one type are treated.
 struct TypePolicy {
@@ -115,6 +148,11 @@ struct TypePolicy {
   // backlog. Default: 0, no limit. Range: up to 1,000,000. Price: claims of one task.
   double max_per_second = 0.0;
   std::uint32_t burst = 1;
+  // Default: run them all, at once. What falls due in the meantime does not wait behind them.
+  MisfirePolicy misfire = {};
+  // Of a batch handler: tasks it is given at most. Default: 64. Range: [1, 64]. With a limit on
+  // attempts or starts it is given one at a time.
+  std::size_t max_batch = 64;
   // How long an attempt may take, from the start of its handler to its answer. When it is over the
   // attempt has failed with the text "lease_expired", its answer is refused as `stale_lease`, and
   // the task is due at once as the next attempt; the handler's thread cannot be taken back

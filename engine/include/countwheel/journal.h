@@ -44,9 +44,12 @@ struct Op {
   Durability durability : 2 = Durability::kDisk;
   bool dead : 1 = false;  // kSchedule by the cleaner: the task is a dead letter
   // For the engine alone, not on disk.
-  bool upsert : 1 = false;    // kSchedule that replaced a live task: never elided
-  bool releases : 1 = false;  // the task's slot is free once this is written
-  bool touch : 1 = false;     // kReschedule that files nothing: the wheel's entry stays
+  // kSchedule that replaced a live task: never elided. kDone of a task that its key's next
+  // replaced.
+  bool upsert : 1 = false;
+  bool releases : 1 = false;    // the task's slot is free once this is written
+  bool touch : 1 = false;       // kReschedule that files nothing: the wheel's entry stays
+  bool with_group : 1 = false;  // kCancel of what its group's record, before it, has cancelled
   DeadReason reason = DeadReason::kNone;
   std::uint8_t crashes = 0;
   std::uint32_t slack_us = 0;

@@ -97,8 +97,9 @@ enum class DeadReason : std::uint8_t {
   kCrash = 2,     // RetryPolicy::max_crashes processes ended during its attempts.
   kTimeout = 3,   // The next attempt would have been beyond RetryPolicy::total_timeout.
   kLate = 4,      // It could not start within its max_lateness.
+  kMissed = 5,    // It fell due while no process had the log (MisfirePolicy::bury).
 };
-inline constexpr DeadReason kLastDeadReason = DeadReason::kLate;
+inline constexpr DeadReason kLastDeadReason = DeadReason::kMissed;
 std::string_view to_string(DeadReason reason) noexcept;
 
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
