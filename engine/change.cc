@@ -36,22 +36,22 @@ void EngineCore::leave_key(Shard& shard, Node& node, std::uint32_t index) {
   }
 }
 
-Change EngineCore::cancel(TaskId id, Durability durability) {
-  if (Status status = open_for_mutations(); !status.ok()) {
+Change EngineCore::cancel(TaskId id, Durability durability, const Writes& writes) {
+  if (Status status = open_for_mutations(writes); !status.ok()) {
     return {std::move(status), id, {}, {}};
   }
   Change change;
   {
     Shard& shard = table.shard_for(id);
     const std::lock_guard lock(shard.mutex);
-    change = cancel_locked(shard, id, durability);
+    change = cancel_locked(shard, id, durability, writes);
   }
   commit.nudge();
   return change;
 }
 
-Change EngineCore::cancel(std::string_view key, Durability durability) {
-  if (Status status = open_for_mutations(); !status.ok()) {
+Change EngineCore::cancel(std::string_view key, Durability durability, const Writes& writes) {
+  if (Status status = open_for_mutations(writes); !status.ok()) {
     return {std::move(status), {}, {}, {}};
   }
   Change change;
@@ -64,13 +64,16 @@ Change EngineCore::cancel(std::string_view key, Durability durability) {
       return {Status(Code::kNotFound), {}, {}, {}};
     }
     change = cancel_locked(
-        shard, TaskId::of(*holder, table.node(*holder).load().generation()), durability);
+        shard, TaskId::of(*holder, table.node(*holder).load().generation()), durability, writes);
   }
   commit.nudge();
   return change;
 }
 
-Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability) {
+Change EngineCore::cancel_locked(Shard& shard,
+                                 TaskId id,
+                                 Durability durability,
+                                 const Writes& writes) {
   Node* node = table.find(shard, id);
   if (node == nullptr) {
     return {Status(Code::kNotFound), id, {}, {}};
@@ -79,14 +82,15 @@ Change EngineCore::cancel_locked(Shard& shard, TaskId id, Durability durability)
     return {Status(Code::kNotFound), id, {}, {}};
   }
   const WallTime deadline = wall_time(table.due_of(shard, slot_of(id.index())).wall_ns);
-  return cancel_node(shard, *node, id, deadline, durability);
+  return cancel_node(shard, *node, id, deadline, durability, writes);
 }
 
 Change EngineCore::cancel_node(Shard& shard,
                                Node& node,
                                TaskId id,
                                WallTime deadline,
-                               Durability durability) {
+                               Durability durability,
+                               const Writes& writes) {
   Op op;
   op.with_group = gone_with_group(shard, node, id);
   op.kind = OpKind::kCancel;
@@ -105,12 +109,14 @@ Change EngineCore::cancel_node(Shard& shard,
         limits.give(node.data_bytes());
         ++shard.counts.cancelled;
         op.releases = true;
-        return {Status(Code::kCancelled), id, {commit.enqueue(op)}, deadline};
+        return {
+            Status(Code::kCancelled), id, {commit.enqueue(op, {.writes = writes.bytes})}, deadline};
       case State::kRunning:
         if ((node.flags.fetch_or(kFlagCancelRequested) & kFlagCancelRequested) != 0) {
           return {Status(Code::kTooLate, "running"), id, {}, deadline};
         }
-        // Logged, so that a crash of this attempt does not bring the task back.
+        // Logged, so that a crash of this attempt does not bring the task back. Not with the
+        // writes: they belong to a task that is cancelled.
         return {Status(Code::kTooLate, "running"), id, {commit.enqueue(op)}, deadline};
       case State::kDead:
         return {Status(Code::kTooLate, "a dead letter"), id, {}, deadline};

@@ -77,7 +77,7 @@ std::size_t GroupCommit::piece_end(const OpQueue& queue, std::size_t begin) cons
   std::size_t end = begin;
   while (end < limit) {
     const Op& op = queue.ops[end];
-    bytes += op.key_bytes + op.payload_bytes + op.text_bytes;
+    bytes += op.key_bytes + op.payload_bytes + op.text_bytes + queue.writes_of(op).size();
     if (bytes > kPieceBytes && end > begin) {
       break;  // One larger operation may be a piece of its own.
     }
@@ -122,7 +122,8 @@ std::size_t GroupCommit::elide(OpQueue& queue, std::size_t begin, std::size_t en
     const Op& op = queue.ops[i];
     generation_max_ = std::max(
         generation_max_, op.kind == OpKind::kSchedule ? op.id.generation() : std::uint32_t{0});
-    if (op.kind == OpKind::kCancel && op.releases && op.base_lsn >= queue.ops[begin].lsn) {
+    if (op.kind == OpKind::kCancel && op.releases && !queue.has_writes(op) &&
+        op.base_lsn >= queue.ops[begin].lsn) {
       elide_chain(queue, begin, i);
     }
   }
@@ -144,6 +145,9 @@ bool GroupCommit::elide_chain(OpQueue& queue, std::size_t begin, std::size_t can
       break;
     }
     const Op& before = queue.ops[previous];
+    if (queue.has_writes(before)) {
+      break;  // They are applied, whatever becomes of the task.
+    }
     if (before.kind == OpKind::kReschedule) {
       at = previous;
       continue;
@@ -170,6 +174,9 @@ Batch GroupCommit::describe(const OpQueue& queue, std::size_t begin, std::size_t
   for (const Op& op : batch.ops) {
     batch.op_count += op.kind == OpKind::kNone ? 0 : 1;
     batch.sync |= op.durability == Durability::kDisk;
+  }
+  if (!queue.writes.empty()) {
+    batch.writes = queue.writes_between(batch.first_lsn, batch.last_lsn);
   }
   batch.sync |= want_synced_.load() >= batch.first_lsn;
   if (carried_low_water_ != 0 && !carry_again_ && batch.last_lsn >= carried_lsn_) {

@@ -18,6 +18,9 @@ void keep(const OpQueue& from, const std::vector<bool>& kept, std::size_t begin,
     if (kept[i]) {
       const Op& op = from.ops[i];
       to->push(op, {op.key(), op.payload(), op.text(), op.attributes()});
+      if (from.has_writes(op)) {
+        to->push_writes(op.lsn, from.writes_of(op));
+      }
     }
   }
 }

@@ -80,6 +80,17 @@ Status Delivery::done() {
   return dispatcher_->answer(std::exchange(in_flight_, nullptr), {});
 }
 
+Status Delivery::done(const Writes& writes) {
+  if (in_flight_ == nullptr) {
+    return Status(Code::kStaleLease, "this attempt has been answered");
+  }
+  if (Status status = dispatcher_->check_writes(writes); !status.ok()) {
+    return status;
+  }
+  return dispatcher_->answer(std::exchange(in_flight_, nullptr),
+                             {detail::Outcome::Kind::kDone, 0, std::string(writes.bytes), {}});
+}
+
 Status Delivery::fail(std::string_view reason) {
   if (in_flight_ == nullptr) {
     return Status(Code::kStaleLease, "this attempt has been answered");

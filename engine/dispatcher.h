@@ -52,6 +52,7 @@ struct DispatchParts {
   std::function<void()> wake_ticker;
   std::function<void()> trim_ended;
   std::function<Result<ResolvedDeadline>(const Deadline&)> resolve;
+  std::function<Status(const Writes&)> check_writes;
 };
 
 // One drain() in progress: what its handlers have finished and not been ended yet.
@@ -102,6 +103,8 @@ class Dispatcher {
   // -- Answers --
 
   Status answer(InFlight* in_flight, Outcome outcome);
+  // Whether done() may bring these.
+  Status check_writes(const Writes& writes) const { return parts_.check_writes(writes); }
   // The delivery is destroyed: a failed attempt, but for an exception whose text is still to come.
   void drop(InFlight* in_flight) noexcept;
   // Until `until`, which is refused if it makes no sense: the delivery is as it was then.
@@ -162,16 +165,16 @@ class Dispatcher {
   std::optional<std::uint32_t> end_attempt(Shard& shard,
                                            InFlight* in_flight,
                                            const Outcome& outcome);
-  void end_done(Shard& shard, InFlight* in_flight);
+  void end_done(Shard& shard, InFlight* in_flight, std::string_view writes);
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
   void end_run_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
   // end_repeat.cc
-  bool end_repeat(Shard& shard, InFlight* in_flight, bool ran);
+  bool end_repeat(Shard& shard, InFlight* in_flight, bool ran, std::string_view writes = {});
   void file_again(Shard& shard,
                   InFlight* in_flight,
                   const NodeContent& content,
-                  std::string_view text,
+                  OpBytes bytes,
                   Attributes attributes);
 
   void end_dropped(Shard& shard, InFlight* in_flight, bool replaced);

@@ -100,8 +100,8 @@ std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
       parts_.table.unblock_successor(shard, in_flight->id.index());
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
-      if (freed || !end_repeat(shard, in_flight, true)) {
-        end_done(shard, in_flight);
+      if (freed || !end_repeat(shard, in_flight, true, outcome.reason)) {
+        end_done(shard, in_flight, outcome.reason);
       }
       break;
     case Outcome::Kind::kCrashed:
@@ -114,7 +114,7 @@ std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
       break;
     case Outcome::Kind::kLeftOut:
       if (freed || !end_repeat(shard, in_flight, false)) {
-        end_done(shard, in_flight);
+        end_done(shard, in_flight, {});
       }
       break;
     case Outcome::Kind::kMissed:
@@ -124,8 +124,8 @@ std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
       end_dropped(shard, in_flight, false);
       break;
     case Outcome::Kind::kKept:
-      if (cancel_requested(shard, in_flight) || freed != kNoIndex) {
-        end_dropped(shard, in_flight, freed != kNoIndex);
+      if (cancel_requested(shard, in_flight) || freed) {
+        end_dropped(shard, in_flight, freed.has_value());
       } else {
         end_kept(shard, in_flight, outcome);
       }
@@ -174,7 +174,7 @@ void Dispatcher::leave(Shard& shard, InFlight* in_flight) {
   parts_.limits.give(node.data_bytes());
 }
 
-void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
+void Dispatcher::end_done(Shard& shard, InFlight* in_flight, std::string_view writes) {
   Node& node = *in_flight->node;
   Op op = record(OpKind::kDone, in_flight);
   ++shard.counts.done;
@@ -186,7 +186,7 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
   if (!keeps_key) {
     node.store(in_flight->running.with(State::kDone));
     op.releases = true;
-    parts_.commit.enqueue(op);
+    parts_.commit.enqueue(op, {.writes = writes});
     return;
   }
   // It stays with its key until the window is over, and has no payload any more.
@@ -198,7 +198,7 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight) {
   parts_.table.done_tasks.add(in_flight->id, kept.done_until_wall_ns);
   parts_.table.set_attributes(shard, slot, std::move(kept));
   node.store(in_flight->running.with(State::kDone));
-  parts_.commit.enqueue(op, {.attributes = encoded});
+  parts_.commit.enqueue(op, {.attributes = encoded, .writes = writes});
 }
 
 // A failed attempt of a task that must not come back: cancel() was called while it ran, or its key
@@ -299,7 +299,7 @@ void Dispatcher::end_retry(Shard& shard,
   content.flags = static_cast<std::uint8_t>((content.flags | kFlagBoot) & ~kFlagOverdue);
   std::string& error = shard.errors[in_flight->id.value];
   error = printable(reason);
-  file_again(shard, in_flight, content, error, std::move(attributes));
+  file_again(shard, in_flight, content, {.text = error}, std::move(attributes));
 }
 
 }  // namespace countwheel::detail

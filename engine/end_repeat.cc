@@ -17,7 +17,7 @@ DueTime due_of_run(const Node& node, const Attributes& attributes) {
 }  // namespace
 
 // False when the task is none, or there is no run after this one.
-bool Dispatcher::end_repeat(Shard& shard, InFlight* in_flight, bool ran) {
+bool Dispatcher::end_repeat(Shard& shard, InFlight* in_flight, bool ran, std::string_view writes) {
   Node& node = *in_flight->node;
   if (!node.has(kFlagAttributes) || cancel_requested(shard, in_flight)) {
     return false;
@@ -59,7 +59,7 @@ bool Dispatcher::end_repeat(Shard& shard, InFlight* in_flight, bool ran) {
   content.flags = static_cast<std::uint8_t>((content.flags & ~(kFlagBoot | kFlagOverdue)) |
                                             (due.clock == ClockKind::kBoot ? kFlagBoot : 0) |
                                             (*next <= now_ns ? kFlagOverdue : 0));
-  file_again(shard, in_flight, content, {}, std::move(attributes));
+  file_again(shard, in_flight, content, {.writes = writes}, std::move(attributes));
   repeated_.fetch_add(1, kRelaxed);
   return true;
 }
@@ -85,7 +85,7 @@ void Dispatcher::end_kept(Shard& shard, InFlight* in_flight, const Outcome& outc
 void Dispatcher::file_again(Shard& shard,
                             InFlight* in_flight,
                             const NodeContent& content,
-                            std::string_view text,
+                            OpBytes bytes,
                             Attributes attributes) {
   Node& node = *in_flight->node;
   Op op = record(OpKind::kRetry, in_flight);
@@ -104,7 +104,8 @@ void Dispatcher::file_again(Shard& shard,
   op.attempts = content.attempts;
   op.crashes = content.crashes;
   node.store(in_flight->running.bumped(State::kScheduled));
-  parts_.commit.enqueue(op, {.text = text, .attributes = encoded}, &node.lsn);
+  bytes.attributes = encoded;
+  parts_.commit.enqueue(op, bytes, &node.lsn);
   enter_group(shard, node, in_flight->id.index());
 }
 

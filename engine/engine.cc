@@ -77,15 +77,7 @@ Status Engine::stop(std::chrono::nanoseconds drain) {
 }
 
 Result<Scheduled> Engine::schedule(const TaskSpec& spec) {
-  const Result<Submitted> submitted = core_->submit(spec);
-  if (!submitted.ok()) {
-    return submitted.status();
-  }
-  const Durability level = spec.durability.value_or(core_->options.durability);
-  if (Status status = wait_durable(submitted->lsn, level); !status.ok()) {
-    return status;
-  }
-  return Scheduled{submitted->id, submitted->lsn, reached(submitted->lsn)};
+  return schedule(spec, {});
 }
 
 Result<Submitted> Engine::submit(const TaskSpec& spec) {
@@ -221,13 +213,11 @@ Change Engine::submit_purge(TaskId id) {
 }
 
 Result<bool> Engine::is_due(TaskId id) const {
-  const Result<TaskInfo> task = core_->find(id);
-  if (!task.ok()) {
-    return task.status();
-  }
-  const Instant now = core_->now();
-  return task->clock == ClockKind::kBoot ? now.boot_ns >= task->boot_deadline_ns
-                                         : now.wall_ns >= task->deadline.time_since_epoch().count();
+  return core_->is_due(core_->find(id));
+}
+
+Result<bool> Engine::is_due(std::string_view key) const {
+  return core_->is_due(find(key));
 }
 
 Status Engine::pause(std::string_view type) {

@@ -55,16 +55,19 @@ class EngineCore {
   Instant now_for(const Deadline& deadline) const noexcept;
   // ok, or why no call is possible now.
   Status open_for_calls() const;
-  // The same for calls that change something, which the log must be taking too.
-  Status open_for_mutations();
+  // The same for calls that change something, which the log must be taking too, with the
+  // application's writes if there are any.
+  Status open_for_mutations(const Writes& writes = {});
+  // Whether the journal can take the application's writes (app_writes.cc).
+  Status check_writes(const Writes& writes) const;
   // The same for calls that change nothing: those are possible after stop() too.
   Status open_for_reading() const;
 
   // -- Mutations (mutate.cc, change.cc): decided and enqueued in one step under the shard lock --
 
-  Result<Submitted> submit(const TaskSpec& spec);
-  Change cancel(TaskId id, Durability durability);
-  Change cancel(std::string_view key, Durability durability);
+  Result<Submitted> submit(const TaskSpec& spec, const Writes& writes = {});
+  Change cancel(TaskId id, Durability durability, const Writes& writes = {});
+  Change cancel(std::string_view key, Durability durability, const Writes& writes = {});
   // `expected`: only if that is its deadline on the wall.
   Change reschedule(TaskId id,
                     const Deadline& deadline,
@@ -112,6 +115,7 @@ class EngineCore {
   void carry_type_record(const TaskType& type);
 
   Result<TaskInfo> find(TaskId id) const;
+  Result<bool> is_due(const Result<TaskInfo>& task) const;
   std::vector<TaskInfo> list(TaskId after, std::size_t limit, bool dead_only) const;
   TaskInfo info(const Shard& shard, TaskId id, const Node& node) const;
   Stats stats() const;
@@ -180,8 +184,13 @@ class EngineCore {
                                    TaskId dead_id,
                                    const ResolvedDeadline& deadline,
                                    Durability durability);
-  Change cancel_locked(Shard& shard, TaskId id, Durability durability);
-  Change cancel_node(Shard& shard, Node& node, TaskId id, WallTime deadline, Durability durability);
+  Change cancel_locked(Shard& shard, TaskId id, Durability durability, const Writes& writes);
+  Change cancel_node(Shard& shard,
+                     Node& node,
+                     TaskId id,
+                     WallTime deadline,
+                     Durability durability,
+                     const Writes& writes = {});
   static NodeContent undo_content(const Shard& shard, const Node& node, std::uint32_t index);
   // The live task that holds the key.
   std::optional<TaskId> holder_of(std::string_view key);

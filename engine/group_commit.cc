@@ -63,6 +63,16 @@ Status GroupCommit::accepting() const {
   return {};
 }
 
+Status GroupCommit::accepting_writes(std::size_t bytes) const {
+  const std::lock_guard lock(queue_mutex_);
+  if (incoming_.writes_bytes + bytes > kMaxQueuedWritesBytes) {
+    return Status(Code::kOverloaded,
+                  std::to_string(incoming_.writes_bytes) +
+                      " bytes of the application's writes wait to be written");
+  }
+  return {};
+}
+
 std::uint64_t GroupCommit::enqueue(const Op& op,
                                    const OpBytes& bytes,
                                    std::atomic<std::uint64_t>* lsn,
@@ -74,6 +84,9 @@ std::uint64_t GroupCommit::enqueue(const Op& op,
   pushed.lsn = mine;
   if (pushed.kind == OpKind::kSchedule && pushed.base_lsn == 0) {
     pushed.base_lsn = mine;
+  }
+  if (!bytes.writes.empty()) [[unlikely]] {
+    incoming_.push_writes(mine, bytes.writes);
   }
   if (undo) {
     undo->position = incoming_.ops.size() - 1;

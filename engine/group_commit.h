@@ -72,6 +72,8 @@ class GroupCommit {
 
   // ok, or why no mutation may be decided now. Asked before the shard lock.
   Status accepting() const;
+  // The same for that many bytes of the application's writes with it.
+  Status accepting_writes(std::size_t bytes) const;
 
   // Appends one operation; its LSN is also stored in `*lsn` (if given) before any other thread can
   // see the operation. With kSchedule and base_lsn 0 the base is the LSN itself. Ends the process
@@ -134,6 +136,8 @@ class GroupCommit {
   // ceiling covers every LSN handed out: as many may be queued when a batch is described, as many
   // arrive while it is written, and the engine's own operations are not refused.
   static constexpr std::size_t kMaxQueued = kLsnReserve / 4;
+  // Of the application's writes: each is small, but no limit of pending tasks counts them.
+  static constexpr std::size_t kMaxQueuedWritesBytes = std::size_t{256} << 20;
   static constexpr std::size_t kWaitSlots = 16;
   // The last seen wall time in the log is never older than this.
   static constexpr std::chrono::seconds kWallSeenEvery{10};

@@ -64,8 +64,9 @@ struct Outcome {
     kMissedDropped,
   };
   Kind kind = Kind::kDone;
-  std::int64_t delay_ns = 0;          // kRetry
-  std::string reason = {};            // kFailed, kRetry
+  std::int64_t delay_ns = 0;  // kRetry
+  // kFailed, kRetry: why. kDone: what the application writes with it.
+  std::string reason = {};
   std::optional<DueTime> until = {};  // kKept; if not given, as it was
 };
 

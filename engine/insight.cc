@@ -34,6 +34,16 @@ TaskInfo EngineCore::info(const Shard& shard, TaskId id, const Node& node) const
   return info;
 }
 
+Result<bool> EngineCore::is_due(const Result<TaskInfo>& task) const {
+  if (!task.ok()) {
+    return task.status();
+  }
+  const Instant instant = now();
+  return task->clock == ClockKind::kBoot
+             ? instant.boot_ns >= task->boot_deadline_ns
+             : instant.wall_ns >= task->deadline.time_since_epoch().count();
+}
+
 Result<TaskInfo> EngineCore::find(TaskId id) const {
   if (Status status = open_for_reading(); !status.ok()) {
     return status;

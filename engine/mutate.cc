@@ -19,9 +19,10 @@ std::string name_of(TaskId id) {
 }  // namespace
 
 struct EngineCore::Request {
-  explicit Request(const TaskSpec& checked) : spec(checked) {}
+  Request(const TaskSpec& checked, const Writes& with) : spec(checked), writes(with) {}
 
   const TaskSpec& spec;
+  const Writes& writes;
   TaskType* type = nullptr;
   ResolvedDeadline deadline;
   std::uint32_t slack_us = 0;
@@ -31,7 +32,10 @@ struct EngineCore::Request {
   std::string encoded_attributes;
 
   OpBytes op_bytes() const {
-    return {.key = spec.key, .payload = spec.payload, .attributes = encoded_attributes};
+    return {.key = spec.key,
+            .payload = spec.payload,
+            .attributes = encoded_attributes,
+            .writes = writes.bytes};
   }
   std::uint64_t bytes() const noexcept { return spec.key.size() + spec.payload.size(); }
   NodeContent content() const {
@@ -103,16 +107,22 @@ Status EngineCore::refuse(Status status) {
   return status;
 }
 
-Status EngineCore::open_for_mutations() {
+Status EngineCore::open_for_mutations(const Writes& writes) {
   if (Status status = open_for_calls(); !status.ok()) {
     return status;
   }
   Status status = commit.accepting();
+  if (status.ok() && !writes.empty()) [[unlikely]] {
+    status = check_writes(writes);
+    if (status.ok()) {
+      status = commit.accepting_writes(writes.bytes.size());
+    }
+  }
   return status.ok() ? status : refuse(std::move(status));
 }
 
-Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
-  if (Status status = open_for_mutations(); !status.ok()) {
+Result<Submitted> EngineCore::submit(const TaskSpec& spec, const Writes& writes) {
+  if (Status status = open_for_mutations(writes); !status.ok()) {
     return status;
   }
   if (Status status = check_sizes(spec, options); !status.ok()) {
@@ -127,7 +137,7 @@ Result<Submitted> EngineCore::submit(const TaskSpec& spec) {
   if (!type.ok()) {
     return refuse(type.status());
   }
-  Request request(spec);
+  Request request(spec, writes);
   request.type = *type;
   request.deadline = *deadline;
   request.slack_us = (*type)->slack_us.load(std::memory_order_relaxed);

@@ -6,10 +6,12 @@
 #ifndef COUNTWHEEL_ENGINE_OP_QUEUE_H_
 #define COUNTWHEEL_ENGINE_OP_QUEUE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,6 +39,7 @@ struct OpBytes {
   std::string_view payload = {};
   std::string_view text = {};
   std::string_view attributes = {};
+  std::string_view writes = {};  // the application's; apart from the others
 
   std::size_t size() const noexcept {
     return key.size() + payload.size() + text.size() + attributes.size();
@@ -87,7 +90,9 @@ class ByteArena {
 
 struct OpQueue {
   std::vector<Op> ops;
-  std::vector<Undo> undos;  // ascending by position
+  std::vector<Undo> undos;       // ascending by position
+  std::vector<OpWrites> writes;  // ascending by LSN; of few operations, so they stand apart
+  std::size_t writes_bytes = 0;
   ByteArena arena;
 
   bool empty() const noexcept { return ops.empty(); }
@@ -111,9 +116,32 @@ struct OpQueue {
     }
   }
 
+  // For the operation of this LSN, which is the last.
+  void push_writes(std::uint64_t lsn, std::string_view bytes) {
+    char* to = arena.take(bytes.size());
+    std::memcpy(to, bytes.data(), bytes.size());
+    writes.push_back({lsn, {to, bytes.size()}});
+    writes_bytes += bytes.size();
+  }
+
+  // Those of the operations from `first_lsn` to `last_lsn`.
+  std::span<const OpWrites> writes_between(std::uint64_t first_lsn, std::uint64_t last_lsn) const {
+    const auto below = [](const OpWrites& left, std::uint64_t lsn) { return left.lsn < lsn; };
+    const auto begin = std::lower_bound(writes.begin(), writes.end(), first_lsn, below);
+    return {begin, std::lower_bound(begin, writes.end(), last_lsn + 1, below)};
+  }
+  bool has_writes(const Op& op) const {
+    return !writes.empty() && !writes_between(op.lsn, op.lsn).empty();
+  }
+  std::string_view writes_of(const Op& op) const {
+    return has_writes(op) ? writes_between(op.lsn, op.lsn).front().bytes : std::string_view();
+  }
+
   void clear() {
     ops.clear();
     undos.clear();
+    writes.clear();
+    writes_bytes = 0;
     arena.clear();
   }
 };

@@ -57,6 +57,9 @@ Status validate(const EngineOptions& options) {
   if (options.max_payload_bytes > std::size_t{1} << 20) {
     return refuse("max_payload_bytes", std::to_string(options.max_payload_bytes), "0 to 1048576");
   }
+  if (options.max_writes_bytes > std::size_t{64} << 20) {
+    return refuse("max_writes_bytes", std::to_string(options.max_writes_bytes), "0 to 67108864");
+  }
   if (options.max_delay.count() < 1) {
     return refuse("max_delay", std::to_string(options.max_delay.count()) + " ns", "1 ns and more");
   }

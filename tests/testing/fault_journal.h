@@ -99,6 +99,9 @@ class FaultJournal final : public Journal {
     faults_->count_recover();
     return Status(faults_->code());
   }
+  Status check_writes(std::string_view bytes) const noexcept override {
+    return below_->check_writes(bytes);
+  }
   bool next_to_clean(std::uint64_t live_bytes, CleanRequest* request) noexcept override {
     return below_->next_to_clean(live_bytes, request);
   }

@@ -10,6 +10,9 @@ class MemoryLog::MemoryJournal final : public Journal {
 
   Status append(const Batch& batch) noexcept override { return log_->append(batch); }
   Status recover() noexcept override { return {}; }
+  Status check_writes(std::string_view bytes) const noexcept override {
+    return bytes == kBadWrites ? Status(Code::kInvalidArgument, "bad writes") : Status();
+  }
   bool next_to_clean(std::uint64_t, CleanRequest* request) noexcept override {
     return log_->next_to_clean(request);
   }
@@ -62,6 +65,15 @@ std::vector<MemoryLog::StoredBatch> MemoryLog::batches() const {
   // Replay starts at the newest low-water mark.
   const std::size_t first = low_water_ == 0 ? 0 : low_water_ - 1;
   return {batches_.begin() + static_cast<std::ptrdiff_t>(first), batches_.end()};
+}
+
+std::vector<std::string> MemoryLog::writes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> writes;
+  for (const StoredBatch& batch : batches_) {
+    writes.insert(writes.end(), batch.writes.begin(), batch.writes.end());
+  }
+  return writes;
 }
 
 LogEnd MemoryLog::end() const {
@@ -117,6 +129,10 @@ Status MemoryLog::append(const Batch& batch) {
     StoredBatch stored;
     stored.header = batch;
     stored.header.ops = {};
+    stored.header.writes = {};
+    for (const OpWrites& writes : batch.writes) {
+      stored.writes.emplace_back(writes.bytes);
+    }
     std::uint32_t op_count = 0;
     for (const Op& op : batch.ops) {
       if (op.kind == OpKind::kNone) {

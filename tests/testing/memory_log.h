@@ -14,6 +14,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <countwheel/engine.h>
@@ -32,8 +33,9 @@ class MemoryLog {
     Op view() const noexcept;
   };
   struct StoredBatch {
-    Batch header;  // its `ops` are empty
+    Batch header;  // its `ops` and `writes` are empty
     std::vector<StoredOp> ops;
+    std::vector<std::string> writes;  // of the application
   };
 
   explicit MemoryLog(std::size_t cell_count = 64);
@@ -45,6 +47,8 @@ class MemoryLog {
   std::size_t synced_size() const;  // batches up to the last synced one
   std::uint64_t op_count() const;
   std::vector<StoredBatch> batches() const;
+  // The application's writes of all batches, in order.
+  std::vector<std::string> writes() const;
   LogEnd end() const;
 
   // What kill -9 leaves now.
@@ -52,6 +56,9 @@ class MemoryLog {
   // The first `size` batches and no cells: what a power failure may leave if it keeps at least
   // synced_size() of them. REQUIRES: size <= size().
   std::unique_ptr<MemoryLog> prefix(std::size_t size) const;
+
+  // What the application may not write; everything else it may.
+  static constexpr std::string_view kBadWrites = "bad";
 
   // Called after each batch, on the committing thread.
   std::function<void()> after_append;

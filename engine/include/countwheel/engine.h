@@ -39,6 +39,7 @@
 #include <countwheel/stats.h>
 #include <countwheel/status.h>
 #include <countwheel/task.h>
+#include <countwheel/writes.h>
 
 namespace countwheel {
 
@@ -198,6 +199,26 @@ class Engine {
   // Live tasks of the group, running ones included.
   std::uint64_t group_count(std::uint64_t group) const;
 
+  // -- With writes of the application to the database of the log (countwheel/writes.h) --
+  //
+  // They commit with the record of the call, in the order of LSNs, or not at all: not when the call
+  // answers anything but ok or `cancelled`, nor when KeyPolicy::kKeep has kept a task. They can be
+  // read when the record is written: at once after the plain forms at `os` and `disk`.
+  // `journal_failed` leaves both unknown, together, until the log is opened again.
+  //   invalid_argument   they are no WriteBatch, name a column family that is not for the
+  //                      application, or there is no database; nothing was decided
+  //   too_large          EngineOptions::max_writes_bytes; nothing was decided
+
+  Result<Scheduled> schedule(const TaskSpec& spec, const Writes& writes);
+  Result<Submitted> submit(const TaskSpec& spec, const Writes& writes);
+  Change cancel(TaskId id, const Writes& writes);
+  Change cancel(std::string_view key, const Writes& writes);
+  Change submit_cancel(TaskId id, const Writes& writes);
+  Change submit_cancel(std::string_view key, const Writes& writes);
+  // Delivery::done(writes) is the third. Null without a database; the type is in
+  // countwheel/rocksdb.h.
+  AppDatabase* app_database() const noexcept;
+
   // Live tasks and dead letters; `not_found` for anything else.
   Result<TaskInfo> find(TaskId id) const;
   Result<TaskInfo> find(std::string_view key) const;
@@ -205,6 +226,7 @@ class Engine {
   std::vector<TaskInfo> list(TaskId after, std::size_t limit) const;
   // Due is decided by the deadline and the clock alone, not by the hand-over.
   Result<bool> is_due(TaskId id) const;
+  Result<bool> is_due(std::string_view key) const;
 
   // -- Dead letters: tasks that are not tried any more. They are kept, with their key, payload and
   //    last error, until somebody requeues or purges them or EngineOptions lets them go. --

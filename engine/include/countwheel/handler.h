@@ -22,6 +22,7 @@
 #include <countwheel/retry.h>
 #include <countwheel/status.h>
 #include <countwheel/task.h>
+#include <countwheel/writes.h>
 
 namespace countwheel {
 
@@ -86,6 +87,12 @@ class Delivery {
   // `stale_lease` when this attempt is no longer the current one (its lease was over), or has been
   // answered.
   Status done();
+  // The same, with writes of the application that commit with the record, or not at all: with
+  // them the effect of the handler happens once, however often it runs. They can be read once the
+  // record is written, soon, not on return. None of them is applied when the answer is not ok;
+  // after `invalid_argument` or `too_large` (countwheel/rocksdb.h says when) the attempt is still
+  // unanswered.
+  Status done(const Writes& writes);
   // A failed attempt, tried again after the policy's backoff, or a dead letter after the last.
   Status fail(std::string_view reason);
   // A failed attempt, tried again after `delay` instead.

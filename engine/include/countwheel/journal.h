@@ -84,6 +84,12 @@ struct Op {
 };
 static_assert(sizeof(Op) == 80);
 
+// What the application writes with the operation of this LSN (countwheel/writes.h).
+struct OpWrites {
+  std::uint64_t lsn = 0;
+  std::string_view bytes;
+};
+
 // A group commit: every operation between the LSNs, less the elided ones, in LSN order.
 struct Batch {
   std::span<const Op> ops;               // kNone entries are skipped
@@ -97,6 +103,9 @@ struct Batch {
   std::int64_t wall_ns = 0;              // last seen wall time
   // Blobs below this journal sequence hold nothing alive once this batch is durable; 0 is no news.
   std::uint64_t low_water = 0;
+  // The application's, in LSN order. They have passed check_writes(); applied with the operations,
+  // all or none, and not part of the log.
+  std::span<const OpWrites> writes;
   bool clean_stop = false;  // nothing follows until the next start
   bool sync = false;        // append() returns after fsync
 };
@@ -123,6 +132,9 @@ struct JournalStats {
   std::uint64_t disk_bytes = 0;  // files now
 };
 
+// The application's tables beside the log, if there are any: countwheel/rocksdb.h.
+class AppDatabase;
+
 // Thread contract: append(), next_to_clean() and recover() are called by one thread at a time, the
 // others from any thread. Nothing throws.
 class Journal {
@@ -134,6 +146,13 @@ class Journal {
   //   no_space        nothing was written; recover() tells when there is space again
   //   journal_failed  the outcome is unknown; nothing is accepted any more
   virtual Status append(const Batch& batch) noexcept = 0;
+
+  // Whether append() can take these writes of the application: asked before anything is decided.
+  // `invalid_argument` when they are malformed, name what is not the application's, or when there
+  // is no database; by default there is none.
+  virtual Status check_writes(std::string_view bytes) const noexcept;
+  // Null: none. Lives as long as the journal.
+  virtual AppDatabase* app_database() noexcept { return nullptr; }
 
   // After no_space: ok once a write has succeeded again.
   virtual Status recover() noexcept = 0;

@@ -112,6 +112,11 @@ struct EngineOptions {
   // Default: 1 MiB. Unit: bytes; cannot be raised. Over it: `too_large`.
   std::size_t max_payload_bytes = std::size_t{1} << 20;
 
+  // The application's writes with one call (countwheel/writes.h).
+  // Default: 1 MiB. Unit: bytes. Range: up to 64 MiB. Over it: `too_large`. Raised: longer commits
+  // for everybody.
+  std::size_t max_writes_bytes = std::size_t{1} << 20;
+
   // The farthest deadline from now.
   // Default: 10 years. Over it: `out_of_range`.
   std::chrono::nanoseconds max_delay = std::chrono::hours(24 * 3653);
