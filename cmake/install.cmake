@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/countwheel)
 install(TARGETS countwheel countwheel_engine countwheel_wal countwheel_recovery countwheel_asio
+  countwheel_rocksdb
   EXPORT countwheelTargets FILE_SET HEADERS)
 install(EXPORT countwheelTargets NAMESPACE countwheel:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/countwheelConfig.cmake.in countwheelConfig.cmake

@@ -12,6 +12,16 @@ Status LateJournal::recover() noexcept {
   return journal == nullptr ? Status(Code::kJournalFailed) : journal->recover();
 }
 
+Status LateJournal::check_writes(std::string_view bytes) const noexcept {
+  const Journal* const journal = get();
+  return journal == nullptr ? Status(Code::kRecovering) : journal->check_writes(bytes);
+}
+
+AppDatabase* LateJournal::app_database() noexcept {
+  Journal* const journal = get();
+  return journal == nullptr ? nullptr : journal->app_database();
+}
+
 bool LateJournal::next_to_clean(std::uint64_t live_bytes, CleanRequest* request) noexcept {
   Journal* const journal = get();
   return journal != nullptr && journal->next_to_clean(live_bytes, request);

@@ -34,6 +34,8 @@ class LateJournal final : public Journal {
 
   Status append(const Batch& batch) noexcept override;
   Status recover() noexcept override;
+  Status check_writes(std::string_view bytes) const noexcept override;
+  AppDatabase* app_database() noexcept override;
   bool next_to_clean(std::uint64_t live_bytes, CleanRequest* request) noexcept override;
   std::span<AttemptCell> attempt_cells() noexcept override { return cells_; }
   bool durable() const noexcept override { return true; }

@@ -10,6 +10,7 @@
 #include <countwheel/assert.h>
 #include <countwheel/wal.h>
 
+#include "app_families.h"
 #include "damage.h"
 #include "data_dir.h"
 #include "fence.h"
@@ -274,7 +275,7 @@ Status validate(const WalOptions& options) {
   if (options.attempt_cells < 1 || options.attempt_cells > std::uint32_t{1} << 24) {
     return wal::out_of_range("attempt_cells", options.attempt_cells, "1 to 16777216");
   }
-  return {};
+  return wal::validate_families(options.app_column_families);
 }
 
 std::string to_string(const StoreUuid& uuid) {

@@ -13,6 +13,7 @@
 #include "os_error.h"
 #include "record.h"
 #include "rocksdb_log_format.h"
+#include "rocksdb_write_batch.h"
 
 namespace countwheel::wal {
 namespace {
@@ -25,9 +26,17 @@ constexpr std::uint64_t kRoomToRecoverBytes = 256 * 1024;
 // A batch of RocksDB's around one blob.
 constexpr std::size_t kWriteBatchBytes = 64;
 
+std::size_t writes_bytes(const Batch& batch) noexcept {
+  std::size_t bytes = 0;
+  for (const OpWrites& writes : batch.writes) {
+    bytes += writes.bytes.size();
+  }
+  return bytes;
+}
+
 // What a batch takes in a log file: at most a fragment's header for each block, and two more.
 std::uint64_t record_bytes_max(const Batch& batch) noexcept {
-  const std::size_t bytes = encoded_bytes_max(batch) + kWriteBatchBytes;
+  const std::size_t bytes = encoded_bytes_max(batch) + kWriteBatchBytes + writes_bytes(batch);
   return bytes + (bytes / kLogBlockBytes + 3) * kLogNumberedHeaderBytes + kLogBlockBytes;
 }
 
@@ -94,6 +103,10 @@ Status RocksdbJournal::make_room(const Batch& batch) noexcept {
       write_batch_ = rocksdb::WriteBatch(bytes + kWriteBatchBytes);
       write_batch_bytes_ = bytes + kWriteBatchBytes;
     }
+    if (!batch.writes.empty()) {
+      joined_ = std::string();
+      joined_.reserve(bytes + kWriteBatchBytes + writes_bytes(batch));
+    }
     return {};
   } catch (const std::bad_alloc&) {
     return Status(Code::kNoSpace);
@@ -130,24 +143,67 @@ Status RocksdbJournal::append(const Batch& batch) noexcept {
   // A low-water mark above its own blob would declare the whole log dead.
   COUNTWHEEL_ASSERT(header.low_water <= header.sequence);
   const std::size_t bytes = encode(header, batch, blob_.data());
-  std::array<char, kBlobKeyBytes> key{};
-  key[0] = kBlobKeyPrefix;
-  store_u64_big_endian(key.data() + 1, header.sequence);
-  write_batch_.Clear();
-  rocksdb::Status status = write_batch_.Put(parts_.store->family(),
-                                            rocksdb::Slice(key.data(), key.size()),
-                                            rocksdb::Slice(blob_.data(), bytes));
-  if (status.ok()) {
-    rocksdb::WriteOptions options;
-    options.sync = batch.sync;
-    status = parts_.store->database().Write(options, &write_batch_);
-  }
-  if (!status.ok()) {
+  if (const rocksdb::Status status = write(batch, header.sequence, bytes); !status.ok()) {
     return refuse(status);
   }
   last_ = header;
   note_written(batch, bytes);
   return {};
+}
+
+// One write batch of RocksDB: its atomicity is ours.
+rocksdb::Status RocksdbJournal::write(const Batch& batch,
+                                      std::uint64_t sequence,
+                                      std::size_t bytes) noexcept {
+  std::array<char, kBlobKeyBytes> key{};
+  key[0] = kBlobKeyPrefix;
+  store_u64_big_endian(key.data() + 1, sequence);
+  rocksdb::WriteOptions options;
+  options.sync = batch.sync;
+  if (!batch.writes.empty()) {
+    // A family that the application has dropped against the rules must not end the log.
+    options.ignore_missing_column_families = true;
+    rocksdb::WriteBatch all = joined(batch, {key.data(), key.size()}, {blob_.data(), bytes});
+    return parts_.store->database().Write(options, &all);
+  }
+  write_batch_.Clear();
+  rocksdb::Status status = write_batch_.Put(parts_.store->family(),
+                                            rocksdb::Slice(key.data(), key.size()),
+                                            rocksdb::Slice(blob_.data(), bytes));
+  return status.ok() ? parts_.store->database().Write(options, &write_batch_) : status;
+}
+
+// The blob first, then the application's entries as they are: check_writes() has seen them. Into
+// the memory that make_room() has taken.
+rocksdb::WriteBatch RocksdbJournal::joined(const Batch& batch,
+                                           std::string_view key,
+                                           std::string_view blob) {
+  std::array<char, kWriteBatchBytes> head{};
+  char* to = head.data() + kWriteBatchHeaderBytes;
+  *to++ = static_cast<char>(kPutInFamilyTag);
+  to = store_varint(to, parts_.store->family()->GetID());
+  to = store_varint(to, key.size());
+  to = std::copy(key.begin(), key.end(), to);
+  to = store_varint(to, blob.size());
+  std::uint32_t count = 1;
+  for (const OpWrites& writes : batch.writes) {
+    count += WriteBatchReader(writes.bytes).count();
+  }
+  store_u32(head.data() + kWriteBatchCountAt, count);
+  joined_.assign(head.data(), to);
+  joined_.append(blob);
+  for (const OpWrites& writes : batch.writes) {
+    joined_.append(writes.bytes.substr(kWriteBatchHeaderBytes));
+  }
+  return rocksdb::WriteBatch(std::move(joined_));
+}
+
+Status RocksdbJournal::check_writes(std::string_view bytes) const noexcept {
+  return parts_.store->app() == nullptr
+             ? Status(Code::kInvalidArgument,
+                      parts_.directory->path() +
+                          ": WalOptions::app_column_families names none to write to")
+             : parts_.store->app_families().check(bytes, parts_.directory->path());
 }
 
 void RocksdbJournal::note_written(const Batch& batch, std::size_t bytes) noexcept {

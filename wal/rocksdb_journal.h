@@ -56,12 +56,16 @@ class RocksdbJournal final : public Journal {
   std::span<AttemptCell> attempt_cells() noexcept override { return cells_of(parts_.cells); }
   bool durable() const noexcept override { return true; }
   std::string_view path() const noexcept override { return parts_.directory->path(); }
+  Status check_writes(std::string_view bytes) const noexcept override;
+  AppDatabase* app_database() noexcept override { return parts_.store->app(); }
   JournalStats stats() const noexcept override;
 
  private:
   Status check_usable() const noexcept;
   Status make_room(const Batch& batch) noexcept;
   BlobHeader header_for(const Batch& batch) const noexcept;
+  rocksdb::Status write(const Batch& batch, std::uint64_t sequence, std::size_t bytes) noexcept;
+  rocksdb::WriteBatch joined(const Batch& batch, std::string_view key, std::string_view blob);
   void note_written(const Batch& batch, std::size_t bytes) noexcept;
   void drop_dead_files() noexcept;
   Status refuse(const rocksdb::Status& status) noexcept;
@@ -82,6 +86,7 @@ class RocksdbJournal final : public Journal {
   std::vector<char> blob_;
   rocksdb::WriteBatch write_batch_;
   std::size_t write_batch_bytes_ = 0;
+  std::string joined_;    // blob and writes of the application, while they are put together
   bool stopped_ = false;  // RocksDB refuses writes until it is told to recover
   Status failure_;        // not ok: nothing is accepted any more
 

@@ -2,14 +2,13 @@
 
 #include "bytes.h"
 #include "crc32c.h"
+#include "record.h"
+#include "rocksdb_write_batch.h"
 
 namespace countwheel::wal {
 namespace {
 
 constexpr std::size_t kTypeAt = 6;
-constexpr std::size_t kBatchHeaderBytes = 12;
-constexpr std::uint8_t kPut = 1;          // of the default column family
-constexpr std::uint8_t kPutInFamily = 5;  // followed by the number of the family
 
 }  // namespace
 
@@ -41,22 +40,15 @@ Fragment parse_fragment(std::string_view block) noexcept {
 }
 
 std::string_view blob_in_record(std::string_view record) noexcept {
-  if (record.size() < kBatchHeaderBytes) {
-    return {};
+  WriteBatchReader reader(record);
+  WriteBatchEntry entry;
+  while (reader.next(&entry)) {
+    if (entry.kind == WriteBatchEntry::Kind::kPut && entry.key.size() == kBlobKeyBytes &&
+        entry.key.front() == kBlobKeyPrefix && entry.value.starts_with(kMagic)) {
+      return entry.value;
+    }
   }
-  ByteReader reader(record.substr(kBatchHeaderBytes));
-  const std::uint8_t tag = reader.u8();
-  if (tag == kPutInFamily) {
-    reader.varint();
-  } else if (tag != kPut) {
-    return {};
-  }
-  const std::string_view key = reader.bytes(reader.varint());
-  const std::string_view value = reader.bytes(reader.varint());
-  if (!reader.ok() || key.size() != kBlobKeyBytes || key.front() != kBlobKeyPrefix) {
-    return {};
-  }
-  return value;
+  return {};
 }
 
 }  // namespace countwheel::wal

@@ -5,8 +5,8 @@
 //   fragment = crc:4 length:2 type:1 [log number:4] data[length]
 //   record = full | first middle* last       types 1 to 4; 5 to 8 carry the log number
 // The checksum is a masked crc32c of everything behind it up to the end of the data. The data of a
-// record is a write batch: sequence:8 count:4, then entries; ours is the first of its batch:
-//   entry = 5 family:varint key_length:varint key value_length:varint value
+// record is a write batch (rocksdb_write_batch.h). Ours puts one blob, and behind it what the
+// application writes with it; RocksDB may have put what another thread wrote before it.
 #ifndef COUNTWHEEL_WAL_ROCKSDB_LOG_FORMAT_H_
 #define COUNTWHEEL_WAL_ROCKSDB_LOG_FORMAT_H_
 
@@ -42,7 +42,7 @@ struct Fragment {
 // check out.
 Fragment parse_fragment(std::string_view block) noexcept;
 
-// The blob in the data of a record, or nothing when the record is not ours.
+// The blob in the data of a record, or nothing when there is none.
 std::string_view blob_in_record(std::string_view record) noexcept;
 
 // Keys of blobs: 'L' and the sequence, big-endian, so that their order is that of the log.

@@ -52,13 +52,20 @@ rocksdb::DBOptions database_options(const WalOptions& options, rocksdb::Env* env
   result.use_fsync = false;
   result.recycle_log_file_num = 0;
   result.manual_wal_flush = false;
-  // An idle column family pins log files; ours alone never reaches this.
+  // An idle column family pins log files; ours alone never reaches this, the application's may.
   result.max_total_wal_size = 4 * options.memtable_bytes;
   result.info_log = std::make_shared<SilentLogger>();
   // Set, because the header's default depends on NDEBUG.
   result.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   result.listeners.push_back(std::make_shared<NoAutoRecovery>());
   result.max_bgerror_resume_count = 0;
+  // All column families are flushed together, so that a blob in a table file has the application's
+  // writes with it in one. Apart, a crash between two flushes leaves one ahead of a log that is
+  // torn, which RocksDB refuses to open, and a damaged log could take the writes and leave the
+  // blob.
+  result.atomic_flush = !options.app_column_families.empty();
+  // A wrong SingleDelete of the application's is its own loss, not the end of the log.
+  result.enforce_single_del_contracts = false;
   result.stats_dump_period_sec = 0;
   result.stats_persist_period_sec = 0;
   // Flushes trickle to the disk instead of stalling the log's fsync at their end.
@@ -81,9 +88,44 @@ rocksdb::ColumnFamilyOptions family_options(const WalOptions& options) {
   return result;
 }
 
+// Those of the log: the default one, which RocksDB wants, and ours.
 std::vector<rocksdb::ColumnFamilyDescriptor> descriptors(const WalOptions& options) {
   return {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
           {kFamilyName, family_options(options)}};
+}
+
+// The application's behind them.
+std::vector<rocksdb::ColumnFamilyDescriptor> all_descriptors(const WalOptions& options) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> all = descriptors(options);
+  for (const AppColumnFamily& family : options.app_column_families) {
+    all.emplace_back(family.name, options_of(family));
+  }
+  return all;
+}
+
+bool named(const std::vector<rocksdb::ColumnFamilyDescriptor>& descriptors,
+           const std::string& name) {
+  return std::any_of(descriptors.begin(), descriptors.end(), [&](const auto& descriptor) {
+    return descriptor.name == name;
+  });
+}
+
+// A database that is there, as far as its column families tell.
+Status check_families(const std::vector<std::string>& names,
+                      const std::vector<rocksdb::ColumnFamilyDescriptor>& wanted,
+                      const std::string& path,
+                      bool create) {
+  if (!create && std::find(names.begin(), names.end(), kFamilyName) == names.end()) {
+    return Status(Code::kNotADirectory, path + ": no log in it");
+  }
+  for (const std::string& name : names) {
+    if (!named(wanted, name)) {
+      return Status(Code::kInvalidArgument,
+                    path + ": WalOptions::app_column_families does not name \"" + name +
+                        "\", which is there");
+    }
+  }
+  return {};
 }
 
 std::unique_ptr<GuardedEnv> guarded_env(const WalOptions& options, const std::string& path) {
@@ -111,19 +153,44 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& path,
                                            bool create) {
   std::unique_ptr<Store> store(new Store());
   store->env_ = guarded_env(options, path);
+  rocksdb::DBOptions settings = database_options(options, store->env_.get(), create);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> wanted = all_descriptors(options);
+  if (settings.env->FileExists(path + "/CURRENT").ok()) {
+    std::vector<std::string> names;
+    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(settings, path, &names);
+    if (!listed.ok()) {
+      return rocksdb_error(listed, path, "open the log");
+    }
+    if (Status status = check_families(names, wanted, path, create); !status.ok()) {
+      return status;
+    }
+    // The log's is there, or may be made; so may the application's in a log that has none yet.
+    settings.create_missing_column_families = true;
+  }
   rocksdb::DB* database = nullptr;
   const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(options, store->env_.get(), create),
-                        path,
-                        descriptors(options),
-                        &store->families_,
-                        &database);
+      rocksdb::DB::Open(settings, path, wanted, &store->families_, &database);
   store->database_.reset(database);
   if (!status.ok()) {
     store->families_.clear();
     return rocksdb_error(status, path, "open the log");
   }
+  store->adopt_families(options);
   return store;
+}
+
+void Store::adopt_families(const WalOptions& options) {
+  if (options.app_column_families.empty()) {
+    return;
+  }
+  std::vector<std::pair<std::string, rocksdb::ColumnFamilyHandle*>> handles;
+  std::size_t next = 2;
+  for (const AppColumnFamily& family : options.app_column_families) {
+    rocksdb::ColumnFamilyHandle* const handle = families_[next++];
+    app_families_.add(family, handle);
+    handles.emplace_back(family.name, handle);
+  }
+  app_ = std::make_unique<AppDatabase>(database_.get(), std::move(handles));
 }
 
 Result<std::unique_ptr<Store>> Store::open_read_only(const std::string& path,
@@ -169,7 +236,7 @@ std::unique_ptr<rocksdb::Iterator> Store::iterate(std::size_t read_ahead_bytes) 
   options.verify_checksums = true;
   options.fill_cache = false;
   options.readahead_size = read_ahead_bytes;
-  return std::unique_ptr<rocksdb::Iterator>(database_->NewIterator(options, families_.back()));
+  return std::unique_ptr<rocksdb::Iterator>(database_->NewIterator(options, family()));
 }
 
 std::vector<TableFile> Store::table_files() {

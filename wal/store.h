@@ -12,9 +12,11 @@
 
 #include <rocksdb/db.h>
 
+#include <countwheel/rocksdb.h>
 #include <countwheel/status.h>
 #include <countwheel/wal.h>
 
+#include "app_families.h"
 #include "guarded_fs.h"
 
 namespace countwheel::wal {
@@ -51,7 +53,10 @@ class Store {
   void abandon() noexcept;
 
   rocksdb::DB& database() noexcept { return *database_; }
-  rocksdb::ColumnFamilyHandle* family() noexcept { return families_.back(); }
+  rocksdb::ColumnFamilyHandle* family() const noexcept { return families_[1]; }
+  // Null when the application has none, and when the database is read only.
+  AppDatabase* app() noexcept { return app_.get(); }
+  const AppFamilies& app_families() const noexcept { return app_families_; }
   GuardedFs& files() const noexcept { return env_->files(); }
 
   // Over all blobs; caches nothing. `read_ahead_bytes`: for who reads all of them; 0 for a few.
@@ -63,10 +68,14 @@ class Store {
 
  private:
   Store() = default;
+  void adopt_families(const WalOptions& options);
 
   std::unique_ptr<GuardedEnv> env_;  // outlives the database
   std::unique_ptr<rocksdb::DB> database_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // ours is the last
+  // RocksDB's default one, ours, then the application's.
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  AppFamilies app_families_;
+  std::unique_ptr<AppDatabase> app_;
 };
 
 }  // namespace countwheel::wal

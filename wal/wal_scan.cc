@@ -22,8 +22,9 @@
 namespace countwheel::wal {
 namespace {
 
-// A record that spans blocks is put together here; what claims to be longer is not ours.
-constexpr std::size_t kRecordBytesMax = kBlobBytesMax;
+// A record that spans blocks is put together here. What is longer is not ours: a blob, and what the
+// application writes with it.
+constexpr std::size_t kRecordBytesMax = kBlobBytesMax + (std::size_t{128} << 20);
 
 class FileScanner {
  public:
@@ -83,6 +84,7 @@ class FileScanner {
         record_.assign(fragment.data);
         record_offset_ = offset;
         assembling_ = true;
+        too_long_ = false;
         return;
       default:
         break;
@@ -91,11 +93,12 @@ class FileScanner {
       damage();  // the start of this record was not there
       return;
     }
-    if (record_.size() + fragment.data.size() > kRecordBytesMax) {
-      damage();
-      return;
+    too_long_ |= record_.size() + fragment.data.size() > kRecordBytesMax;
+    if (too_long_) {
+      record_.clear();
+    } else {
+      record_.append(fragment.data);
     }
-    record_.append(fragment.data);
     if (fragment.type == FragmentType::kLast) {
       assembling_ = false;
       add_record(record_, record_offset_);
@@ -124,6 +127,7 @@ class FileScanner {
   std::uint64_t offset_ = 0;  // of the current block
   bool damaged_ = false;
   bool assembling_ = false;
+  bool too_long_ = false;
   std::string record_;
   std::uint64_t record_offset_ = 0;
 };

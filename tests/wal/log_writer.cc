@@ -38,9 +38,14 @@ void BatchBuilder::set_data(Op* op,
   op->data = bytes_.back().data();
 }
 
+void BatchBuilder::write_with(const Op* op, std::string_view writes) {
+  writes_.push_back({op->lsn, bytes_.emplace_back(writes)});
+}
+
 Batch BatchBuilder::batch(bool sync) const {
   Batch batch;
   batch.ops = ops_;
+  batch.writes = writes_;
   batch.op_count = static_cast<std::uint32_t>(ops_.size());
   batch.first_lsn = first_lsn_;
   batch.last_lsn = last_lsn();

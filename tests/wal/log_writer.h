@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <countwheel/journal.h>
@@ -29,6 +30,8 @@ class BatchBuilder {
                 std::string payload,
                 std::string text,
                 std::string attributes = {});
+  // What the application writes with an operation, the newest of those that have some.
+  void write_with(const Op* op, std::string_view writes);
   // The next operation's LSN is one further.
   void skip_lsn() { ++skipped_; }
 
@@ -41,6 +44,7 @@ class BatchBuilder {
   std::uint64_t first_lsn_;
   std::uint64_t skipped_ = 0;
   std::vector<Op> ops_;
+  std::vector<OpWrites> writes_;
   std::deque<std::string> bytes_;
 };
 

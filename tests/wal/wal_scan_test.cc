@@ -54,7 +54,13 @@ class LogFile {
     blob.resize(encode(header, builder.batch(true), blob.data()));
     std::string key(kBlobKeyBytes, kBlobKeyPrefix);
     store_u64_big_endian(key.data() + 1, sequence);
-    add_record(std::string(12, '\0') + '\x05' + '\x01' + prefixed(key) + prefixed(blob));
+    add_record(std::string(12, '\0') + before_ + '\x05' + '\x01' + prefixed(key) + prefixed(blob) +
+               behind_);
+  }
+  // Entries of a write batch that stand before and behind the blobs from now on.
+  void surround(std::string before, std::string behind) {
+    before_ = std::move(before);
+    behind_ = std::move(behind);
   }
 
   static std::string prefixed(const std::string& bytes) {
@@ -82,6 +88,8 @@ class LogFile {
   }
 
   std::string bytes_;
+  std::string before_;
+  std::string behind_;
 };
 
 TEST(WalScan, AWholeFileIsReadToItsEnd) {
@@ -97,6 +105,35 @@ TEST(WalScan, AWholeFileIsReadToItsEnd) {
   EXPECT_EQ(scan.last_sequence, 40U);
   EXPECT_EQ(scan.highest_watermark, 38U);
   EXPECT_EQ(scan.gap_offset, 0U);
+}
+
+// What the application writes with a blob stands behind it; what another thread has written in the
+// same moment, RocksDB may have put before it.
+TEST(WalScan, BlobsAreFoundAmongWhatOthersHaveWrittenWithThem) {
+  TempDirectory temp;
+  LogFile log;
+  const std::string put = std::string("\x05\x02") + LogFile::prefixed("key") +
+                          LogFile::prefixed(std::string(50'000, 'v'));
+  const std::string erase = std::string("\x04\x02") + LogFile::prefixed("key");
+  const std::string range =
+      std::string("\x0e\x03") + LogFile::prefixed("a") + LogFile::prefixed("b");
+  const std::string data = '\x03' + LogFile::prefixed("log data");
+  const std::string decoy = std::string("\x05\x02") + LogFile::prefixed("L2345678") +
+                            LogFile::prefixed("looks like one of ours");
+  log.add_blob(1, 0, 10);
+  log.surround({}, put + erase);
+  log.add_blob(2, 1, 10);
+  log.surround(put + range, {});
+  log.add_blob(3, 2, 70'000);
+  log.surround(decoy + data + erase, decoy);
+  log.add_blob(4, 3, 10);
+  log.surround({}, {});
+  log.add_blob(5, 4, 10);
+  const FileScan scan = log.scan(temp / "000004.log");
+  EXPECT_TRUE(scan.whole());
+  EXPECT_EQ(scan.last_sequence, 5U);
+  EXPECT_EQ(scan.gap_offset, 0U);
+  EXPECT_EQ(scan.highest_watermark, 4U);
 }
 
 TEST(WalScan, RecordsOfOthersAreSkipped) {

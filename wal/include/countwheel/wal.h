@@ -22,16 +22,25 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <countwheel/journal.h>
 #include <countwheel/restore.h>
 #include <countwheel/status.h>
 
 namespace rocksdb {
+struct ColumnFamilyOptions;
 class Env;
 }  // namespace rocksdb
 
 namespace countwheel {
+
+// A column family of the application beside the log (countwheel/rocksdb.h).
+struct AppColumnFamily {
+  std::string name;
+  // Null: RocksDB's defaults. The comparator is fixed once the family is made.
+  std::shared_ptr<const rocksdb::ColumnFamilyOptions> options = {};
+};
 
 struct WalOptions {
   // -- Behaviour --
@@ -43,6 +52,13 @@ struct WalOptions {
   // How many bits of a task's index name its shard; the rest is its slot.
   // Default: 4. Range: [0, 16]. Fixed for the life of a log: another value is refused by name.
   std::uint32_t shard_bits = 4;
+
+  // The application's tables in the same database, so that writes to them can commit with a task.
+  // Those that are not there are made. All that are there have to be named at every open(); reading
+  // the log alone (Log::open_read_only(), check()) needs none. "default" and "countwheel" are
+  // taken. All are flushed together: write_buffer_size of the smallest counts.
+  // Default: none. Each more: two memtables of its own, and its writes in the log's files.
+  std::vector<AppColumnFamily> app_column_families = {};
 
   // -- Performance --
 
