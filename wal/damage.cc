@@ -30,8 +30,9 @@ std::string place_of_damage(const DataDir& directory, const WalScan& scan, std::
       return file.path + ": a blob is missing before offset " + std::to_string(file.gap_offset);
     }
   }
-  if (!scan.manifest_whole) {
-    return directory.path_of("MANIFEST") + ": its end is unreadable";
+  if (!scan.manifest_whole()) {
+    return scan.manifest.path + ": unreadable from offset " +
+           std::to_string(scan.manifest.good_bytes);
   }
   if (!scan.files.empty()) {
     const FileScan& file = scan.files.back();
@@ -61,7 +62,8 @@ Status check_unopened_log(const DataDir& directory,
                           const WalOptions& options,
                           const Fence& fence,
                           const WalScan& scan) {
-  Result<std::unique_ptr<Store>> store = Store::open_read_only(directory.path(), options);
+  Result<std::unique_ptr<Store>> store =
+      Store::open_read_only(directory.path(), options, view_of(scan.manifest));
   if (!store.ok()) {
     const bool no_log = store.code() == Code::kNotADirectory;
     return no_log ? check_end(directory, fence, scan, std::nullopt) : store.status();

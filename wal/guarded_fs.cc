@@ -128,6 +128,32 @@ class GuardedFs::Directory final : public rocksdb::FSDirectoryWrapper {
   GuardedFs* files_;
 };
 
+// A file that ends before its end.
+class GuardedFs::Beginning final : public rocksdb::FSSequentialFileOwnerWrapper {
+ public:
+  Beginning(std::unique_ptr<rocksdb::FSSequentialFile>&& target, std::uint64_t bytes)
+      : FSSequentialFileOwnerWrapper(std::move(target)), left_(bytes) {}
+
+  IOStatus Read(std::size_t count,
+                const IOOptions& options,
+                rocksdb::Slice* result,
+                char* scratch,
+                IODebugContext* debug) override {
+    IOStatus status = FSSequentialFileOwnerWrapper::Read(
+        std::min<std::uint64_t>(count, left_), options, result, scratch, debug);
+    left_ -= std::min<std::uint64_t>(left_, result->size());
+    return status;
+  }
+  IOStatus Skip(std::uint64_t count) override {
+    const std::uint64_t skipped = std::min(count, left_);
+    left_ -= skipped;
+    return FSSequentialFileOwnerWrapper::Skip(skipped);
+  }
+
+ private:
+  std::uint64_t left_;
+};
+
 bool GuardedFs::reserve(std::uint64_t bytes) noexcept {
   if (!spare_.hold(bytes)) {
     return false;
@@ -163,6 +189,17 @@ IOStatus GuardedFs::NewWritableFile(const std::string& name,
   return status;
 }
 
+IOStatus GuardedFs::NewSequentialFile(const std::string& name,
+                                      const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* result,
+                                      IODebugContext* debug) {
+  IOStatus status = FileSystemWrapper::NewSequentialFile(name, options, result, debug);
+  if (status.ok() && name == manifest_.path) {
+    *result = std::make_unique<Beginning>(std::move(*result), manifest_.bytes);
+  }
+  return status;
+}
+
 IOStatus GuardedFs::NewDirectory(const std::string& name,
                                  const IOOptions& options,
                                  std::unique_ptr<rocksdb::FSDirectory>* result,
@@ -174,9 +211,15 @@ IOStatus GuardedFs::NewDirectory(const std::string& name,
   return status;
 }
 
-GuardedEnv::GuardedEnv(rocksdb::Env* base, const std::string& directory, std::uint64_t spare_bytes)
+GuardedEnv::GuardedEnv(rocksdb::Env* base,
+                       const std::string& directory,
+                       std::uint64_t spare_bytes,
+                       FileView manifest)
     : rocksdb::EnvWrapper(base),
-      files_(std::make_shared<GuardedFs>(base->GetFileSystem(), directory, spare_bytes)) {
+      files_(std::make_shared<GuardedFs>(base->GetFileSystem(),
+                                         directory,
+                                         spare_bytes,
+                                         std::move(manifest))) {
   file_system_ = files_;
 }
 

@@ -6,6 +6,9 @@
 //     with nothing written and nothing to recover from.
 //   - Where room cannot be asked for: a log file whose append failed stays torn. RocksDB's recovery
 //     would write the refused record again, whole, just before it abandons the file.
+//   - A manifest that ends where it can be read. RocksDB takes a torn one for damage, but that is
+//   what
+//     a power failure may leave; whether anything is missing, the blobs tell.
 //   - Whether an fsync has failed: the record is then whole, and its outcome unknown.
 #ifndef COUNTWHEEL_WAL_GUARDED_FS_H_
 #define COUNTWHEEL_WAL_GUARDED_FS_H_
@@ -15,22 +18,27 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 
 #include "spare_space.h"
+#include "wal_scan.h"
 
 namespace countwheel::wal {
 
 // Thread contract: any thread; RocksDB calls it from its own.
 class GuardedFs final : public rocksdb::FileSystemWrapper {
  public:
-  // `spare_bytes`: of disk held back, see SpareSpace.
+  // `spare_bytes`: of disk held back, see SpareSpace. `manifest`: what is shown of it.
   GuardedFs(const std::shared_ptr<rocksdb::FileSystem>& target,
             const std::string& directory,
-            std::uint64_t spare_bytes)
-      : rocksdb::FileSystemWrapper(target), spare_(directory + "/countwheel.spare", spare_bytes) {}
+            std::uint64_t spare_bytes,
+            FileView manifest)
+      : rocksdb::FileSystemWrapper(target),
+        spare_(directory + "/countwheel.spare", spare_bytes),
+        manifest_(std::move(manifest)) {}
 
   // Whether the next append of `bytes` to the log will find room, also in a new log file.
   bool reserve(std::uint64_t bytes) noexcept;
@@ -48,6 +56,10 @@ class GuardedFs final : public rocksdb::FileSystemWrapper {
                                     const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* result,
                                     rocksdb::IODebugContext* debug) override;
+  rocksdb::IOStatus NewSequentialFile(const std::string& name,
+                                      const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* result,
+                                      rocksdb::IODebugContext* debug) override;
   rocksdb::IOStatus NewDirectory(const std::string& name,
                                  const rocksdb::IOOptions& options,
                                  std::unique_ptr<rocksdb::FSDirectory>* result,
@@ -56,8 +68,10 @@ class GuardedFs final : public rocksdb::FileSystemWrapper {
  private:
   class LogFile;
   class Directory;
+  class Beginning;
 
   SpareSpace spare_;
+  const FileView manifest_;
   std::atomic<bool> sync_failed_{false};
   std::atomic<bool> recovering_{false};
   std::mutex mutex_;  // guards newest_log_
@@ -68,7 +82,10 @@ class GuardedFs final : public rocksdb::FileSystemWrapper {
 // this.
 class GuardedEnv final : public rocksdb::EnvWrapper {
  public:
-  GuardedEnv(rocksdb::Env* base, const std::string& directory, std::uint64_t spare_bytes);
+  GuardedEnv(rocksdb::Env* base,
+             const std::string& directory,
+             std::uint64_t spare_bytes,
+             FileView manifest);
 
   GuardedFs& files() const noexcept { return *files_; }
 

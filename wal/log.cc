@@ -298,8 +298,8 @@ Result<std::unique_ptr<Log>> Log::open(const std::string& directory, const WalOp
   if (!prepared.ok()) {
     return prepared.status();
   }
-  Result<std::unique_ptr<wal::Store>> store =
-      wal::Store::open(prepared->directory->path(), options, create);
+  Result<std::unique_ptr<wal::Store>> store = wal::Store::open(
+      prepared->directory->path(), options, create, view_of(prepared->scan.manifest));
   if (!store.ok()) {
     return store.status();
   }
@@ -312,8 +312,8 @@ Result<std::unique_ptr<Log>> Log::open_read_only(const std::string& directory,
   if (!prepared.ok()) {
     return prepared.status();
   }
-  Result<std::unique_ptr<wal::Store>> store =
-      wal::Store::open_read_only(prepared->directory->path(), options);
+  Result<std::unique_ptr<wal::Store>> store = wal::Store::open_read_only(
+      prepared->directory->path(), options, view_of(prepared->scan.manifest));
   if (!store.ok()) {
     return store.status();
   }

@@ -128,9 +128,11 @@ Status check_families(const std::vector<std::string>& names,
   return {};
 }
 
-std::unique_ptr<GuardedEnv> guarded_env(const WalOptions& options, const std::string& path) {
+std::unique_ptr<GuardedEnv> guarded_env(const WalOptions& options,
+                                        const std::string& path,
+                                        const FileView& manifest) {
   rocksdb::Env* base = options.env != nullptr ? options.env : rocksdb::Env::Default();
-  return std::make_unique<GuardedEnv>(base, path, options.memtable_bytes / 8);
+  return std::make_unique<GuardedEnv>(base, path, options.memtable_bytes / 8, manifest);
 }
 
 }  // namespace
@@ -150,9 +152,10 @@ std::uint64_t sequence_of_key(const rocksdb::Slice& key) noexcept {
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& path,
                                            const WalOptions& options,
-                                           bool create) {
+                                           bool create,
+                                           const FileView& manifest) {
   std::unique_ptr<Store> store(new Store());
-  store->env_ = guarded_env(options, path);
+  store->env_ = guarded_env(options, path, manifest);
   rocksdb::DBOptions settings = database_options(options, store->env_.get(), create);
   const std::vector<rocksdb::ColumnFamilyDescriptor> wanted = all_descriptors(options);
   if (settings.env->FileExists(path + "/CURRENT").ok()) {
@@ -194,9 +197,10 @@ void Store::adopt_families(const WalOptions& options) {
 }
 
 Result<std::unique_ptr<Store>> Store::open_read_only(const std::string& path,
-                                                     const WalOptions& options) {
+                                                     const WalOptions& options,
+                                                     const FileView& manifest) {
   std::unique_ptr<Store> store(new Store());
-  store->env_ = guarded_env(options, path);
+  store->env_ = guarded_env(options, path, manifest);
   const rocksdb::DBOptions database = database_options(options, store->env_.get(), false);
   std::vector<std::string> names;
   rocksdb::Status status = rocksdb::DB::ListColumnFamilies(database, path, &names);

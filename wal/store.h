@@ -37,13 +37,15 @@ struct TableFile {
 
 class Store {
  public:
-  // `path` is the checked and locked directory.
+  // `path` is the checked and locked directory. `manifest`: what is shown of it, if it is torn.
   static Result<std::unique_ptr<Store>> open(const std::string& path,
                                              const WalOptions& options,
-                                             bool create);
+                                             bool create,
+                                             const FileView& manifest = {});
   // Changes nothing on disk. Fails as `not_a_directory` when there is no log in the directory.
   static Result<std::unique_ptr<Store>> open_read_only(const std::string& path,
-                                                       const WalOptions& options);
+                                                       const WalOptions& options,
+                                                       const FileView& manifest = {});
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
   // Closes the database. REQUIRES: no iterator is left.

@@ -194,7 +194,7 @@ bool WalScan::clean() const noexcept {
     }
     last = file.last_sequence != 0 ? file.last_sequence : last;
   }
-  return manifest_whole;
+  return manifest_whole();
 }
 
 std::uint64_t WalScan::torn_bytes() const noexcept {
@@ -213,6 +213,10 @@ const FileScan* WalScan::damaged_after(std::uint64_t sequence) const noexcept {
     }
   }
   return found;
+}
+
+FileView view_of(const FileScan& manifest) {
+  return manifest.whole() ? FileView{} : FileView{manifest.path, manifest.good_bytes};
 }
 
 Result<FileScan> scan_log_file(const std::string& path) {
@@ -263,9 +267,10 @@ Result<WalScan> scan_wal(const std::string& directory) {
     return left.number < right.number;
   });
   if (const std::string manifest = manifest_path(directory); !manifest.empty()) {
-    const Result<FileScan> file = scan_log_file(manifest);
-    // A manifest that is not there is RocksDB's to report.
-    scan.manifest_whole = file.ok() && file->whole();
+    // One that is not there is RocksDB's to report.
+    if (Result<FileScan> file = scan_log_file(manifest); file.ok()) {
+      scan.manifest = std::move(*file);
+    }
   }
   summarize(&scan);
   return scan;

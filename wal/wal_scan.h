@@ -37,11 +37,12 @@ struct FileScan {
 };
 
 struct WalScan {
-  std::vector<FileScan> files;  // in the order in which they were written
-  bool manifest_whole = true;
+  std::vector<FileScan> files;          // in the order in which they were written
+  FileScan manifest;                    // without a path when CURRENT names none that can be read
   std::uint64_t last_sequence = 0;      // of the good parts
   std::uint64_t highest_watermark = 0;  // anywhere
 
+  bool manifest_whole() const noexcept { return manifest.whole(); }
   // True if and only if RocksDB will replay every byte, and the blobs are contiguous.
   bool clean() const noexcept;
   // Bytes that RocksDB will not replay.
@@ -55,6 +56,15 @@ Result<WalScan> scan_wal(const std::string& directory);
 
 // One file, blobs as above; `path` need not belong to a database.
 Result<FileScan> scan_log_file(const std::string& path);
+
+// How much RocksDB is shown of a file. An empty path: all of every file.
+struct FileView {
+  std::string path;
+  std::uint64_t bytes = 0;
+};
+
+// A torn manifest up to where it is torn; all of a whole one.
+FileView view_of(const FileScan& manifest);
 
 }  // namespace countwheel::wal
 

@@ -95,7 +95,7 @@ TEST(TablesBesideADamagedLog, HideNoFlipInWhatWasAcknowledged) {
   const std::string killed = killed_log(temp, 60, &acknowledged);
   const std::uint64_t bytes =
       testing::used_bytes(killed + "/" + files_in(killed, ".log").back()) - 200;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 40; ++round) {
     const std::string copy = temp / "copy";
     copy_directory(killed, copy);
     std::filesystem::remove(copy + "/countwheel.fence");
@@ -116,13 +116,14 @@ TEST(TablesBesideADamagedLog, AreNeverBehindItsTableFiles) {
   options.memtable_bytes = std::size_t{64} << 10;
   AppLog log(temp / "live", options);
   ASSERT_EQ(log.open().text(), "ok");
-  for (int i = 0; i < 40; ++i) {
+  // RocksDB writes them on a thread of its own.
+  for (int i = 0; i < 1000 && files_in(temp / "live", ".sst").size() < 4; ++i) {
     ASSERT_EQ(log.commit_row(std::to_string(i), std::to_string(i)).text(), "ok");
     ASSERT_EQ(log.commit(1, 4000, i % 2 == 0).text(), "ok");
   }
   ASSERT_GE(files_in(temp / "live", ".sst").size(), 4U);
   int opened = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 40; ++round) {
     const std::string copy = temp / "copy";
     copy_directory(temp / "live", copy);
     std::filesystem::remove(copy + "/countwheel.fence");
@@ -148,7 +149,7 @@ TEST(TablesBesideADamagedLog, AreNeverBehindItsTableFiles) {
     std::filesystem::remove_all(copy);
   }
   EXPECT_GT(opened, 0);
-  EXPECT_LT(opened, 60);
+  EXPECT_LT(opened, 40);
 }
 
 // A tail that a power failure may leave, at every length: both or neither, and three more starts.
@@ -159,7 +160,7 @@ TEST(TablesBesideATornLog, AgreeWithItAtEveryLength) {
   const std::string name = files_in(killed, ".log").back();
   const std::uint64_t bytes = testing::used_bytes(killed + "/" + name);
   std::size_t most = 0;
-  for (std::uint64_t length = 0; length < bytes; length += 101) {
+  for (std::uint64_t length = 0; length < bytes; length += 211) {
     const std::string copy = temp / "copy";
     copy_directory(killed, copy);
     std::filesystem::remove(copy + "/countwheel.fence");  // older than the log: no bound
