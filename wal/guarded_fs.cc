@@ -166,6 +166,13 @@ bool GuardedFs::reserve(std::uint64_t bytes) noexcept {
   return newest_log_->reserve(bytes);
 }
 
+// Not of a torn one, which is recovered from and not written on.
+IOStatus GuardedFs::sync_newest_log() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return newest_log_ == nullptr || newest_log_->torn() ? IOStatus::OK()
+                                                       : newest_log_->Sync(IOOptions(), nullptr);
+}
+
 bool GuardedFs::log_torn() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   return newest_log_ != nullptr && newest_log_->torn();
@@ -177,6 +184,9 @@ IOStatus GuardedFs::NewWritableFile(const std::string& name,
                                     IODebugContext* debug) {
   if (is_log(name)) {
     spare_.let_go();
+    if (IOStatus synced = sync_newest_log(); !synced.ok()) {
+      return synced;
+    }
   }
   IOStatus status = FileSystemWrapper::NewWritableFile(name, options, result, debug);
   if (!status.ok()) {

@@ -53,6 +53,7 @@ class PowerCut : public ::testing::Test {
   void power_off() {
     engine_.reset();
     ASSERT_EQ(fs_->unmodelled_count(), 0U);
+    ASSERT_EQ(fs_->early_log_count(), 0U);
     env_.reset();
     dropped_bytes_ += fs_->dropped_bytes();
     fs_.reset();

@@ -37,10 +37,15 @@ class PowerCutFs::File final : public rocksdb::FSWritableFileOwnerWrapper {
                   const rocksdb::IOOptions& options,
                   rocksdb::IODebugContext* debug) override {
     IOStatus status;
-    {
-      const std::shared_lock gate(owner_->gate_);
-      status = target()->Append(data, options, debug);
-      inode_->written_bytes += status.ok() ? data.size() : 0;
+    if (owner_->ends_here()) {
+      const std::size_t done = owner_->planned_.random() % (data.size() + 1);
+      status = append({data.data(), done}, options, debug);
+      owner_->crash_now();
+      if (status.ok()) {
+        status = append({data.data() + done, data.size() - done}, options, debug);
+      }
+    } else {
+      status = append(data, options, debug);
     }
     if (inode_->is_log) {
       owner_->stop_if_wanted();
@@ -65,6 +70,7 @@ class PowerCutFs::File final : public rocksdb::FSWritableFileOwnerWrapper {
     return size == inode_->written_bytes ? IOStatus::OK() : owner_->unmodelled("Truncate");
   }
   IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    owner_->count_change();
     const std::shared_lock gate(owner_->gate_);
     owner_->file_synced(*inode_, inode_->written_bytes);
     return IOStatus::OK();
@@ -81,6 +87,15 @@ class PowerCutFs::File final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
+  IOStatus append(const rocksdb::Slice& data,
+                  const rocksdb::IOOptions& options,
+                  rocksdb::IODebugContext* debug) {
+    const std::shared_lock gate(owner_->gate_);
+    IOStatus status = target()->Append(data, options, debug);
+    inode_->written_bytes += status.ok() ? data.size() : 0;
+    return status;
+  }
+
   PowerCutFs* const owner_;
   const std::shared_ptr<Inode> inode_;
 };
@@ -91,6 +106,7 @@ class PowerCutFs::Directory final : public rocksdb::FSDirectoryWrapper {
       : FSDirectoryWrapper(std::move(directory)), owner_(owner), path_(std::move(path)) {}
 
   IOStatus Fsync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
+    owner_->count_change();
     const std::shared_lock gate(owner_->gate_);
     owner_->directory_synced(path_);
     return IOStatus::OK();
@@ -177,6 +193,7 @@ PowerCutFs::IOStatus PowerCutFs::NewWritableFile(const std::string& name,
                                                  const rocksdb::FileOptions& options,
                                                  std::unique_ptr<rocksdb::FSWritableFile>* result,
                                                  rocksdb::IODebugContext* debug) {
+  count_change();
   const std::shared_lock gate(gate_);
   std::unique_ptr<rocksdb::FSWritableFile> file;
   const std::string path = normal(name);
@@ -188,6 +205,11 @@ PowerCutFs::IOStatus PowerCutFs::NewWritableFile(const std::string& name,
   }
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Inode> inode = adopt(path);
+  if (inode->is_log) {
+    early_log_count_ += std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
+      return entry.second->is_log && entry.second->synced_bytes < entry.second->written_bytes;
+    });
+  }
   unsynced_changes_.push_back({directory_of(path), path, inode, {}});
   apply(unsynced_changes_.back(), &live_);
   *result = std::make_unique<File>(std::move(file), this, inode);
@@ -213,6 +235,7 @@ PowerCutFs::IOStatus PowerCutFs::NewDirectory(const std::string& name,
 PowerCutFs::IOStatus PowerCutFs::DeleteFile(const std::string& name,
                                             const rocksdb::IOOptions& options,
                                             rocksdb::IODebugContext* debug) {
+  count_change();
   const std::shared_lock gate(gate_);
   const IOStatus status = target()->DeleteFile(name, options, debug);
   if (status.ok()) {
@@ -228,6 +251,7 @@ PowerCutFs::IOStatus PowerCutFs::RenameFile(const std::string& source,
                                             const std::string& target_name,
                                             const rocksdb::IOOptions& options,
                                             rocksdb::IODebugContext* debug) {
+  count_change();
   const std::shared_lock gate(gate_);
   const IOStatus status = target()->RenameFile(source, target_name, options, debug);
   if (status.ok()) {

@@ -11,6 +11,9 @@
 // The cut is taken under a gate shared with all calls that change something: a copy taken beside a
 // running flush would lose what no power failure can.
 //
+// Instead of cut() a test may ask for the end of the machine, or of the process alone, at a certain
+// change of a file: crash_at(). The image is then taken before that change, or half way through it.
+//
 // A real fsync is not waited for: what it would bring is exactly what is recorded here.
 #ifndef COUNTWHEEL_TESTS_TESTING_POWER_CUT_FS_H_
 #define COUNTWHEEL_TESTS_TESTING_POWER_CUT_FS_H_
@@ -20,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,10 +51,26 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
   // between the next write of a log and its fsync, if one comes within 20 ms.
   void cut(const std::string& image, std::mt19937_64& random);
 
+  // What ends. kProcess leaves every byte that was written, and the mapped files as they are.
+  enum class End : std::uint8_t { kMachine, kProcess };
+  // The n-th change of a file from now on (1 is the next) leaves the image of a crash, in `image`,
+  // which must not exist. Then `note` is called, while nothing changes. Once.
+  void crash_at(std::uint64_t nth,
+                End end,
+                std::string image,
+                std::uint64_t seed,
+                std::function<void()> note);
+  // Leaves the image now, if no change has.
+  void crash_now();
+  bool crashed() const noexcept { return crashed_.load(); }
+
   // fsyncs of log files that have returned.
   std::uint64_t log_sync_count() const noexcept { return log_sync_count_.load(); }
   // Calls that this file system cannot model; must stay 0.
   std::uint64_t unmodelled_count() const noexcept { return unmodelled_count_.load(); }
+  // Log files that began while an earlier one was not fsynced: a power failure could keep the later
+  // record and lose the earlier. Must stay 0.
+  std::uint64_t early_log_count() const noexcept { return early_log_count_.load(); }
   // Bytes that were written and not fsynced, over all cuts: shows that cuts cut something.
   std::uint64_t dropped_bytes() const noexcept { return dropped_bytes_.load(); }
 
@@ -127,6 +147,13 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
                          std::mt19937_64& random);
   IOStatus unmodelled(const char* call);
   void take_image(const std::string& image, std::mt19937_64& random);
+  // With the gate held alone.
+  void take_image_locked(const std::string& image, std::mt19937_64& random);
+  void take_image_of_process(const std::string& image);
+  // Called before each change: true for the one at which it ends.
+  bool ends_here() noexcept;
+  // Before a change that is done whole or not at all.
+  void count_change();
   void catch_append();
   void release_append();
   void stop_if_wanted();
@@ -136,6 +163,17 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
 
   // Held shared by every call that changes something, alone by cut().
   std::shared_mutex gate_;
+
+  // What was asked of crash_at(): written before the first change is counted.
+  struct Planned {
+    End end = End::kMachine;
+    std::string image;
+    std::mt19937_64 random;
+    std::function<void()> note;
+  };
+  Planned planned_;
+  std::atomic<std::int64_t> changes_left_{0};  // 0 and below: nothing is planned
+  std::atomic<bool> crashed_{false};
 
   std::mutex stop_mutex_;  // guards the next two
   bool stop_wanted_ = false;
@@ -152,6 +190,7 @@ class PowerCutFs final : public rocksdb::FileSystemWrapper {
 
   std::atomic<std::uint64_t> log_sync_count_{0};
   std::atomic<std::uint64_t> unmodelled_count_{0};
+  std::atomic<std::uint64_t> early_log_count_{0};
   std::atomic<std::uint64_t> dropped_bytes_{0};
 };
 

@@ -132,8 +132,64 @@ void PowerCutFs::cut(const std::string& image, std::mt19937_64& random) {
   release_append();
 }
 
+void PowerCutFs::crash_at(std::uint64_t nth,
+                          End end,
+                          std::string image,
+                          std::uint64_t seed,
+                          std::function<void()> note) {
+  planned_ = {end, std::move(image), std::mt19937_64(seed), std::move(note)};
+  changes_left_.store(static_cast<std::int64_t>(nth));
+}
+
+bool PowerCutFs::ends_here() noexcept {
+  return changes_left_.load() > 0 && changes_left_.fetch_sub(1) == 1;
+}
+
+void PowerCutFs::count_change() {
+  if (ends_here()) {
+    crash_now();
+  }
+}
+
+void PowerCutFs::crash_now() {
+  changes_left_.store(0);
+  const std::unique_lock gate(gate_);
+  if (crashed_.load()) {
+    return;
+  }
+  if (planned_.end == End::kMachine) {
+    take_image_locked(planned_.image, planned_.random);
+  } else {
+    take_image_of_process(planned_.image);
+  }
+  planned_.note();
+  crashed_.store(true);
+}
+
+// Every write that has returned is in the page cache, whatever was fsynced.
+void PowerCutFs::take_image_of_process(const std::string& image) {
+  const std::lock_guard lock(mutex_);
+  fs::create_directory(image);
+  fs::permissions(image, fs::perms::owner_all);
+  for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
+    if (!is_rocksdb_file(entry.path())) {
+      write_contents(image + "/" + entry.path().filename().string(),
+                     contents(entry.path().string()));
+    }
+  }
+  for (const auto& [name, inode] : live_) {
+    std::string bytes = contents(shadow_path(*inode));
+    bytes.resize(inode->written_bytes);
+    write_contents(image + "/" + fs::path(name).filename().string(), bytes);
+  }
+}
+
 void PowerCutFs::take_image(const std::string& image, std::mt19937_64& random) {
   const std::unique_lock gate(gate_);
+  take_image_locked(image, random);
+}
+
+void PowerCutFs::take_image_locked(const std::string& image, std::mt19937_64& random) {
   remember_mapped_files();
   const std::lock_guard lock(mutex_);
   fs::create_directory(image);
