@@ -30,6 +30,7 @@ int main() {
   (void)engine->start();
   (void)engine->schedule({"report", countwheel::after(10ms)});
   first_is_done.wait();
+  (void)engine->stop();  // records what is done
   std::printf("done %llu, leases expired %llu\n",
               static_cast<unsigned long long>(engine->stats().done),
               static_cast<unsigned long long>(engine->stats().leases_expired));

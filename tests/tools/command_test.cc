@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <countwheel/rocksdb.h>
+
 #include "recovery/restart_fixture.h"
 
 namespace countwheel::testing {
@@ -195,6 +197,37 @@ TEST_F(Command, DumpAsJsonIsOneObjectALine) {
     last_lsn = object.at("lsn").to_number<std::int64_t>();
   }
   EXPECT_EQ(operations, command("log dump " + directory_).lines.size());
+}
+
+// Beside a log that has tables of the application, whose names the command does not know, and whose
+// writes stand between and behind ours.
+TEST_F(Command, CheckAndDumpOfALogWithTablesOfTheApplication) {
+  options_.wal.app_column_families = {{"orders"}};
+  open();
+  const AppDatabase& data = *engine_->app_database();
+  for (int i = 0; i < 100; ++i) {
+    const std::string key = std::to_string(i);
+    rocksdb::WriteBatch batch;
+    ASSERT_TRUE(batch.Put(data.family("orders"), key, std::string(500, 'r')).ok());
+    ASSERT_TRUE(
+        engine_
+            ->schedule({.type = "work", .deadline = after(hours(1)), .key = key}, writes_of(batch))
+            .ok());
+    ASSERT_TRUE(data.db().Put({}, data.family("orders"), "own", key).ok());
+  }
+  const std::string killed = temp_ / "killed";
+  copy_directory(directory_, killed);
+  ASSERT_TRUE(engine_->stop().ok());
+  engine_.reset();
+  for (const std::string& directory : {directory_, killed}) {
+    const Outcome sound = command("check " + directory);
+    EXPECT_EQ(sound.exit_code, 0) << sound.out;
+    EXPECT_THAT(sound.out, HasSubstr("100 live tasks"));
+    const Outcome dump = command("log dump " + directory);
+    EXPECT_EQ(dump.exit_code, 0) << dump.out;
+    EXPECT_THAT(dump.out, HasSubstr("payload"));
+    EXPECT_THAT(dump.out, Not(HasSubstr("rrrr")));
+  }
 }
 
 TEST_F(Command, LookingChangesNothing) {
