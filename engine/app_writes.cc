@@ -22,6 +22,11 @@ Status EngineCore::check_writes(const Writes& writes) const {
   return journal->check_writes(writes.bytes);
 }
 
+Status EngineCore::accept_writes(const Writes& writes) const {
+  Status status = check_writes(writes);
+  return status.ok() ? commit.accepting_writes(writes.bytes.size()) : status;
+}
+
 }  // namespace detail
 
 Result<Scheduled> Engine::schedule(const TaskSpec& spec, const Writes& writes) {

@@ -60,6 +60,8 @@ class EngineCore {
   Status open_for_mutations(const Writes& writes = {});
   // Whether the journal can take the application's writes (app_writes.cc).
   Status check_writes(const Writes& writes) const;
+  // The same, and whether there is room for them on their way.
+  Status accept_writes(const Writes& writes) const;
   // The same for calls that change nothing: those are possible after stop() too.
   Status open_for_reading() const;
 

@@ -113,10 +113,7 @@ Status EngineCore::open_for_mutations(const Writes& writes) {
   }
   Status status = commit.accepting();
   if (status.ok() && !writes.empty()) [[unlikely]] {
-    status = check_writes(writes);
-    if (status.ok()) {
-      status = commit.accepting_writes(writes.bytes.size());
-    }
+    status = accept_writes(writes);
   }
   return status.ok() ? status : refuse(std::move(status));
 }
