@@ -124,6 +124,9 @@ std::optional<std::uint32_t> Dispatcher::end_attempt(Shard& shard,
       end_dropped(shard, in_flight, false);
       break;
     case Outcome::Kind::kKept:
+      if (freed) {
+        parts_.table.node(*freed).flags.fetch_or(kFlagNeeded);
+      }
       if (cancel_requested(shard, in_flight) || freed) {
         end_dropped(shard, in_flight, freed.has_value());
       } else {

@@ -40,8 +40,10 @@ int main() {
   auto engine = std::move(
       *countwheel::Engine::create({.drive = countwheel::Drive::kHost}, std::move(parts)));
   const auto schedule_next = [&](countwheel::WallTime now) {
-    (void)engine->submit(
-        {"session.close", countwheel::at(next_close(now)), "XNYS", "", countwheel::KeyPolicy::kReplace});
+    (void)engine->submit({.type = "session.close",
+                          .deadline = countwheel::at(next_close(now)),
+                          .key = "XNYS",
+                          .key_policy = countwheel::KeyPolicy::kReplace});
   };
   (void)engine->on("session.close", [&](countwheel::Delivery delivery) {
     const std::time_t at =

@@ -12,7 +12,7 @@ import re
 import sys
 
 # The reports whose tests this release promises. Later releases add to it; nothing leaves it.
-PROMISED = "1-43 46 47 49-53 55-58 60-66 71-79 81-84"
+PROMISED = "1-43 46 47 49-53 55-58 60-66 71-84"
 
 TEST = re.compile(r"\bTEST(?:_F|_P)?\(\s*(\w+)\s*,\s*((?:B\d\d_)+\w*)\s*\)")
 

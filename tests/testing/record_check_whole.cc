@@ -41,14 +41,12 @@ bool RecordChecker::cancel_unanswered(const Task& task) const {
   });
 }
 
-// When the cancel of a group is taken back, a member whose key has a new task that was acknowledged
-// at `memory` stays cancelled.
+// A cancel of its group that was not taken back.
 bool RecordChecker::group_cancelled(const Task& task, std::uint64_t before) const {
   return std::any_of(group_cancels_.begin(), group_cancels_.end(), [&](const Call* cancel) {
     return cancel->begin < before &&
            std::any_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
-             return write->group == cancel->group &&
-                    (cancel->settled != Settled::kRefused || !write->key.empty());
+             return write->group == cancel->group && cancel->settled != Settled::kRefused;
            });
   });
 }
