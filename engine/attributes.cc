@@ -87,6 +87,39 @@ std::uint64_t load(std::string_view bytes) noexcept {
   return value;
 }
 
+// Those that stand alone; false for a tag or a reason that this build does not know.
+bool read_plain(Tag tag, std::uint64_t value, Attributes* attributes) {
+  const auto ns = static_cast<std::int64_t>(value);
+  switch (tag) {
+    case Tag::kMaxLateness:
+      attributes->max_lateness_ns = ns;
+      return true;
+    case Tag::kFirstDue:
+      attributes->first_due_wall_ns = ns;
+      return true;
+    case Tag::kRequeuedFrom:
+      attributes->requeued_from = TaskId{value};
+      return true;
+    case Tag::kDied:
+      attributes->died_wall_ns = ns;
+      return true;
+    case Tag::kReason:
+      attributes->reason = static_cast<DeadReason>(value);
+      return value <= static_cast<std::uint64_t>(kLastDeadReason);
+    case Tag::kGroup:
+      attributes->group = value;
+      return true;
+    case Tag::kDedupWindow:
+      attributes->dedup_window_ns = ns;
+      return true;
+    case Tag::kDoneUntil:
+      attributes->done_until_wall_ns = ns;
+      return true;
+    default:
+      return false;
+  }
+}
+
 // False when there is no policy it could belong to, or the number does not fit.
 bool read_retry(Tag tag, std::uint64_t value, std::optional<RetryPolicy>* retry) {
   const std::chrono::nanoseconds ns(static_cast<std::int64_t>(value));
@@ -255,36 +288,13 @@ Result<Attributes> decode_attributes(std::string_view bytes) {
     if (value == 0 && never_zero(tag)) {
       return corrupt("an attribute that says nothing");
     }
-    switch (tag) {
-      case Tag::kMaxLateness:
-        attributes.max_lateness_ns = static_cast<std::int64_t>(value);
-        continue;
-      case Tag::kFirstDue:
-        attributes.first_due_wall_ns = static_cast<std::int64_t>(value);
-        continue;
-      case Tag::kRequeuedFrom:
-        attributes.requeued_from = TaskId{value};
-        continue;
-      case Tag::kDied:
-        attributes.died_wall_ns = static_cast<std::int64_t>(value);
-        continue;
-      case Tag::kReason:
-        attributes.reason = static_cast<DeadReason>(value);
-        if (value > static_cast<std::uint64_t>(kLastDeadReason)) {
-          return Status(Code::kVersion, "a dead letter with reason " + std::to_string(value));
-        }
-        continue;
-      case Tag::kGroup:
-        attributes.group = value;
-        continue;
-      case Tag::kDedupWindow:
-        attributes.dedup_window_ns = static_cast<std::int64_t>(value);
-        continue;
-      case Tag::kDoneUntil:
-        attributes.done_until_wall_ns = static_cast<std::int64_t>(value);
-        continue;
-      default:
-        break;
+    if (number <= static_cast<std::uint8_t>(Tag::kDoneUntil)) {
+      if (!read_plain(tag, value, &attributes)) {
+        return Status(Code::kVersion,
+                      "an attribute with tag " + std::to_string(number) + " and value " +
+                          std::to_string(value));
+      }
+      continue;
     }
     if (number >= static_cast<std::uint8_t>(Tag::kRecurrenceKind) &&
         number <= static_cast<std::uint8_t>(Tag::kRunDueBoot)) {

@@ -34,6 +34,23 @@ Result<Submitted> EngineCore::requeue(TaskId id, const Deadline& deadline, Durab
   return submitted;
 }
 
+// For a task that is made of a letter. Forgets a done task whose window is over.
+Status EngineCore::key_is_free(Shard& shard, std::uint32_t number, std::string_view key) {
+  const auto holder = key.empty() ? std::nullopt : table.find_key(shard, number, key);
+  if (!holder) {
+    return {};
+  }
+  const Word word = table.node(*holder).load();
+  const TaskId id = TaskId::of(*holder, word.generation());
+  if (word.state() != State::kDone) {
+    return Status(Code::kExists, "task " + std::to_string(id.value) + " has its key");
+  }
+  return forget_done(shard, id, now_on(ClockKind::kWall))
+             ? Status()
+             : Status(Code::kDuplicate,
+                      "task " + std::to_string(id.value) + " with its key was done");
+}
+
 Result<Submitted> EngineCore::requeue_locked(Shard& shard,
                                              TaskId dead_id,
                                              const ResolvedDeadline& deadline,
@@ -43,18 +60,8 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
   if (dead == nullptr || dead->load().state() != State::kDead) {
     return not_dead(dead_id);
   }
-  if (dead->key_bytes != 0) {
-    if (const auto holder = table.find_key(shard, number, dead->key())) {
-      const Word word = table.node(*holder).load();
-      const TaskId live = TaskId::of(*holder, word.generation());
-      if (word.state() == State::kDone && !forget_done(shard, live, now_on(ClockKind::kWall))) {
-        return Status(Code::kDuplicate,
-                      "task " + std::to_string(live.value) + " with its key was done");
-      }
-      if (word.state() != State::kDone) {
-        return Status(Code::kExists, "task " + std::to_string(live.value) + " has its key");
-      }
-    }
+  if (Status status = key_is_free(shard, number, dead->key()); !status.ok()) {
+    return status;
   }
   if (!limits.take(dead->data_bytes())) {
     return refuse(Status(Code::kOverloaded,

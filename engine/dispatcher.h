@@ -139,6 +139,7 @@ class Dispatcher {
   bool may_start() const noexcept;
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
   bool begin(Worker& worker, TaskType& type, const DueEntry& entry, InFlight** begun);
+  InFlight* place(Worker& worker, TaskType& type, const DueEntry& entry, std::int64_t now_ns);
   bool missed(const Node& node) const noexcept;
   void run_batch(Worker& worker, TaskType& type);
   template <class Call>

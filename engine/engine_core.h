@@ -182,6 +182,7 @@ class EngineCore {
                                           const Request& request,
                                           std::uint32_t index,
                                           Word word);
+  Status key_is_free(Shard& shard, std::uint32_t number, std::string_view key);
   Result<Submitted> requeue_locked(Shard& shard,
                                    TaskId dead_id,
                                    const ResolvedDeadline& deadline,

@@ -13,6 +13,28 @@ constexpr std::int64_t kGroupNs = 1'000'000;
 
 }  // namespace
 
+// The place of a delivery that starts, in one of the worker's cells.
+InFlight* Dispatcher::place(Worker& worker,
+                            TaskType& type,
+                            const DueEntry& entry,
+                            std::int64_t now_ns) {
+  Node& node = parts_.table.node(entry.index);
+  const std::uint32_t cell = worker.cells.back();
+  worker.cells.pop_back();
+  InFlight* in_flight = &in_flight_[cell];
+  *in_flight = InFlight();
+  in_flight->id = TaskId::of(entry.index, entry.word.generation());
+  in_flight->node = &node;
+  in_flight->type = &type;
+  in_flight->running = entry.word.with(State::kRunning);
+  in_flight->lateness_ns = now_ns - entry.deadline_ns;
+  in_flight->sequence = entry.sequence;
+  in_flight->cell = cell;
+  in_flight->overdue = node.has(kFlagOverdue);
+  in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
+  return in_flight;
+}
+
 // False when it did not: the task was cancelled or moved, is not due after all, or the engine
 // stops.
 bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, InFlight** begun) {
@@ -45,19 +67,7 @@ bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, In
     worker.group_started_ns = now_ns;
     worker.group_clock = entry.clock;
   }
-  const std::uint32_t cell = worker.cells.back();
-  worker.cells.pop_back();
-  InFlight* in_flight = &in_flight_[cell];
-  *in_flight = InFlight();
-  in_flight->id = TaskId::of(entry.index, entry.word.generation());
-  in_flight->node = &node;
-  in_flight->type = &type;
-  in_flight->running = entry.word.with(State::kRunning);
-  in_flight->lateness_ns = now_ns - entry.deadline_ns;
-  in_flight->sequence = entry.sequence;
-  in_flight->cell = cell;
-  in_flight->overdue = node.has(kFlagOverdue);
-  in_flight->wall_ns = node.wall_ns.load(std::memory_order_relaxed);
+  InFlight* in_flight = place(worker, type, entry, now_ns);
   if (const auto refused = not_to_start(in_flight)) {
     in_flight->attempt = node.attempts.load(std::memory_order_relaxed);
     worker.finished.emplace_back(in_flight, Outcome{*refused, 0, {}, {}});
@@ -66,7 +76,7 @@ bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, In
   in_flight->attempt =
       static_cast<std::uint16_t>(node.attempts.load(std::memory_order_relaxed) + 1);
   node.attempts.store(in_flight->attempt, std::memory_order_relaxed);
-  AttemptCell& mark = parts_.cells.cell(cell);
+  AttemptCell& mark = parts_.cells.cell(in_flight->cell);
   mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
   mark.mark.store(mark_of(in_flight->run, in_flight->attempt, false), std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
