@@ -29,6 +29,8 @@ class Notes {
     call.key = key;
     call.type = type;
     call.group = group;
+    call.dedup_window_ns = dedup_window_ns;
+    call.after = {now_ns, now_ns};
     call.payload = "p" + std::to_string(id);
     call.deadline_ns = deadline_ns;
     call.durability = durability;
@@ -118,6 +120,8 @@ class Notes {
   std::string key;
   std::string type = "plain";
   std::uint64_t group = 0;
+  std::int64_t dedup_window_ns = 0;
+  std::int64_t now_ns = 0;  // after a call
   std::int64_t deadline_ns = 10 * kMs;
   Durability durability = Durability::kDisk;
   bool leased = false;

@@ -60,9 +60,11 @@ struct Call {
   std::int64_t slack_ns = 0;
   Durability durability = Durability::kDisk;
   std::uint32_t max_attempts = 0;
-  std::int64_t backoff_ns = 0;  // after each failure
+  std::int64_t backoff_ns = 0;      // after each failure
+  std::int64_t backoff_max_ns = 0;  // if it may be more
   bool may_expire_late = false;
   std::uint64_t group = 0;
+  std::int64_t dedup_window_ns = 0;
   TaskId letter;                         // kRequeue: the dead letter
   std::optional<std::int64_t> expected;  // reschedule_if
 
@@ -72,6 +74,7 @@ struct Call {
   bool replaced = false;
   bool kept = false;
   std::int64_t deadline_before_ns = 0;
+  Instant after;  // kSchedule: after the call
   Settled settled = Settled::kUnknown;
   std::uint64_t settled_at = kOpen;  // number of the note that says so
 

@@ -79,6 +79,7 @@ std::vector<std::string> RecordChecker::run() {
     check_task(task);
   }
   check_keys();
+  check_dedup();
   check_order();
   check_stop();
   check_stats();
@@ -229,6 +230,7 @@ void RecordChecker::check_attempt(const Task& task, std::size_t position) {
     return;
   }
   check_late(task, attempt, due[0]);
+  check_backoff(task, position, due[0]);
   const Call* const call = due[0].call;
   if (call != nullptr && call->life == attempt.life && call->end < attempt.start &&
       call->durability != Durability::kMemory && binds(*call, attempt.life) &&

@@ -70,6 +70,13 @@ class RecordChecker {
   void check_letter(const Task& task);
   void check_looks(const Task& task);
   void check_keys();
+  void check_backoff(const Task& task, std::size_t position, const Due& due);
+
+  // record_check_dedup.cc.
+  void check_dedup();
+  void check_accepted(const Task& task, const Call& call);
+  bool keeps_key(const Task& task, const Attempt& last, std::uint64_t queued) const;
+
   void check_order();
   void check_late(const Task& task, const Attempt& attempt, const Due& due);
   void check_stop();

@@ -214,6 +214,33 @@ void RecordChecker::check_keys() {
   }
 }
 
+// A host's clock stands still between the answer and the record of the failure, so that a retry is
+// due exactly after its backoff.
+void RecordChecker::check_backoff(const Task& task, std::size_t position, const Due& due) {
+  if (due.call != nullptr || position == 0 || record_.polls.empty()) {
+    return;
+  }
+  const Attempt& before = *task.attempts[position - 1];
+  const Attempt& attempt = *task.attempts[position];
+  const Answer* const answer = before.accepted();
+  if (answer == nullptr || before.life != attempt.life) {
+    return;
+  }
+  std::int64_t backoff_ns = due.not_before_ns - answer->at.on(due.clock);
+  if (answer->kind != AnswerKind::kRetry) {
+    for (const Call* call : contents(task, attempt)) {
+      backoff_ns = std::max(backoff_ns, call->backoff_max_ns);
+    }
+  }
+  if (attempt.wall_deadline_ns > answer->at.wall_ns + backoff_ns) {
+    report("I18",
+           task.id,
+           "is tried again " +
+               std::to_string(attempt.wall_deadline_ns - answer->at.wall_ns - backoff_ns) +
+               " ns later than its backoff");
+  }
+}
+
 // Equal deadlines start in the order of their latest (re)schedules; within one step of a host all
 // deadlines do. Tasks with a key may have waited for another.
 void RecordChecker::check_order() {

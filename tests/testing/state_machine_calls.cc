@@ -95,7 +95,8 @@ void StateMachine::requeue(Caller& caller) {
   call.payload = letter->payload;
   call.group = letter->group;
   call.max_attempts = 3;
-  call.backoff_ns = 2 * kMs;  // or more
+  call.backoff_ns = 2 * kMs;
+  call.backoff_max_ns = 5 * kMs;
   call.slack_ns = 4 * kMs;    // or less
   call.may_expire_late = true;
   const Deadline deadline = random_deadline(caller, &call);

@@ -87,6 +87,10 @@ void StateMachine::schedule_with(Life& life,
   }
   call.group = caller.one_in(4) ? 1 + caller.below(3) : 0;
   spec.group = call.group;
+  if (!key.empty() && caller.one_in(4)) {
+    spec.dedup_window = milliseconds(20);
+    call.dedup_window_ns = 20 * kMs;
+  }
   spec.deadline = random_deadline(caller, &call);
   const std::string type = call.type;
   const std::string payload = call.payload;
@@ -101,6 +105,7 @@ void StateMachine::schedule_with(Life& life,
   const Result<Submitted> submitted = life.engine->submit(spec);
   record_.end(&Record::calls, index, [&](Call& noted) {
     noted.code = submitted.code();
+    noted.after = clock_.now();
     noted.settled = durability == Durability::kMemory ? Settled::kHeld : Settled::kUnknown;
     if (submitted.ok()) {
       noted.id = submitted->id;

@@ -1,0 +1,77 @@
+// The check of backoffs and deduplication windows on records made by hand.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "record_notes.h"
+#include "testing/record_check.h"
+
+namespace countwheel::testing {
+namespace {
+
+std::vector<std::string> found(const Notes& notes) {
+  std::vector<std::string> invariants;
+  for (const std::string& line : check(notes.record)) {
+    invariants.push_back(line.substr(0, line.find(' ')));
+  }
+  return invariants;
+}
+
+using Found = std::vector<std::string>;
+
+// Task 1 with a window of 60 ms is done at 10 ms in a step of its host; task 2 asks for its key.
+Found found_when_asked_at(std::int64_t at_ns, Code code = Code::kOk) {
+  Notes notes;
+  notes.key = "k";
+  notes.dedup_window_ns = 60 * kMs;
+  notes.schedules(1);
+  const auto poll = notes.record.begin(Poll{.at = {10 * kMs, 10 * kMs}}, 0);
+  notes.starts(1, 1, 10 * kMs).ends(AnswerKind::kDone, 10 * kMs);
+  notes.record.end(&Record::polls, poll, [](Poll& noted) { noted.handed_over = 1; });
+  notes.dedup_window_ns = 0;
+  notes.deadline_ns = 200 * kMs;
+  notes.now_ns = at_ns;
+  notes.answered(
+      notes.record.begin(notes.call_of(CallKind::kSchedule, 2), 0), code, Settled::kHeld);
+  notes.record.at_rest = false;
+  return found(notes);
+}
+
+TEST(RecordCheck, I19_AKeyThatIsGivenAwayWithinItsWindow) {
+  EXPECT_EQ(found_when_asked_at(70 * kMs), Found{});
+  EXPECT_EQ(found_when_asked_at(70 * kMs - 1), Found{"I19"});
+  EXPECT_EQ(found_when_asked_at(70 * kMs - 1, Code::kDuplicate), Found{});
+}
+
+TEST(RecordCheck, I19_ADuplicateOfNothing) {
+  Notes bad;
+  bad.key = "k";
+  bad.schedules(1).starts(1, 1, 10 * kMs).ends();
+  bad.answered(bad.record.begin(bad.call_of(CallKind::kSchedule, 2), 0),
+               Code::kDuplicate,
+               Settled::kUnknown);
+  EXPECT_EQ(found(bad), Found{"I19"});
+}
+
+// Failed at 10 ms with a backoff of 5 ms, in a step of a host, whose clock stands still meanwhile.
+Found found_with_deadline(std::int64_t deadline_ns) {
+  Notes notes;
+  notes.schedules(1);
+  const auto poll = notes.record.begin(Poll{.at = {10 * kMs, 10 * kMs}}, 0);
+  notes.starts(1, 1, 10 * kMs).ends(AnswerKind::kFail, 10 * kMs);
+  notes.record.end(&Record::polls, poll, [](Poll& noted) { noted.handed_over = 1; });
+  notes.deadline_ns = deadline_ns;
+  const auto again = notes.record.begin(Poll{.at = {30 * kMs, 30 * kMs}}, 0);
+  notes.starts(1, 2, 30 * kMs).ends(AnswerKind::kDone, 30 * kMs);
+  notes.record.end(&Record::polls, again, [](Poll& noted) { noted.handed_over = 2; });
+  return found(notes);
+}
+
+TEST(RecordCheck, I18_ARetryThatIsDueLaterThanItsBackoff) {
+  EXPECT_EQ(found_with_deadline(15 * kMs), Found{});
+  EXPECT_EQ(found_with_deadline(15 * kMs + 1), Found{"I18"});
+}
+
+}  // namespace
+}  // namespace countwheel::testing
