@@ -8,6 +8,7 @@
 #include "engine/dead_letter_fixture.h"
 #include "testing/engine_fixture.h"
 #include "testing/memory_log.h"
+#include "testing/restarted.h"
 
 namespace countwheel::testing {
 namespace {
@@ -25,28 +26,6 @@ Result<Scheduled> once(Engine& engine,
                           .key_policy = policy,
                           .dedup_window = 60s});
 }
-
-// The engine that a crash now would leave.
-class Restarted {
- public:
-  Restarted(const MemoryLog& log, const ManualClock& then)
-      : image_(log.killed()), clock(then.now()) {
-    EngineOptions options;
-    options.drive = Drive::kHost;
-    Result<Recovered> recovered = recover(*image_, options, &clock, &executor_);
-    EXPECT_TRUE(recovered.ok()) << recovered.status().text();
-    engine = std::move(recovered->engine);
-    EXPECT_EQ(engine->check_invariants(), "");
-  }
-
- private:
-  std::unique_ptr<MemoryLog> image_;
-  InlineExecutor executor_;
-
- public:
-  ManualClock clock;
-  std::unique_ptr<Engine> engine;
-};
 
 TEST(Dedup, B71_AKeyIsRefusedUntilItsWindowIsOverAlsoAcrossARestart) {
   MemoryLog log;

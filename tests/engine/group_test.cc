@@ -11,6 +11,7 @@
 #include "testing/engine_fixture.h"
 #include "testing/fault_journal.h"
 #include "testing/memory_log.h"
+#include "testing/restarted.h"
 
 namespace countwheel::testing {
 namespace {
@@ -303,15 +304,9 @@ TEST(Group, ACrashAtAnyPointLeavesWhatWasAcknowledged) {
     if (swept) {
       settle(host);
     }
-    const std::unique_ptr<MemoryLog> image = log.killed();
-    EngineOptions options;
-    options.drive = Drive::kHost;
-    InlineExecutor executor;
-    ManualClock clock(host.clock.now());
-    Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-    ASSERT_TRUE(recovered.ok()) << recovered.status().text();
-    Engine& engine = *recovered->engine;
-    EXPECT_EQ(recovered->summary.live, 401U);
+    Restarted restarted(log, host.clock);
+    Engine& engine = *restarted.engine;
+    EXPECT_EQ(restarted.summary.live, 401U);
     EXPECT_EQ(engine.group_count(1), 1U);
     EXPECT_EQ(engine.group_count(2), 200U);
     EXPECT_EQ(engine.group_count(3), 200U);
@@ -324,7 +319,7 @@ TEST(Group, ACrashAtAnyPointLeavesWhatWasAcknowledged) {
                         })
                     .ok());
     ASSERT_TRUE(engine.start().ok());
-    clock.advance(11s);
+    restarted.clock.advance(11s);
     engine.poll();
     ASSERT_EQ(started.size(), 199U);
     for (std::size_t i = 0; i < started.size(); ++i) {
@@ -350,15 +345,9 @@ TEST(Group, TheCleanerCarriesWhatAMemberHasBecome) {
     ASSERT_TRUE(host.engine->cancel(id));  // Commits, and so cleans, with nothing swept.
   }
   ASSERT_GT(host.engine->stats().reappended, 0U);
-  const std::unique_ptr<MemoryLog> image = log.killed();
-  EngineOptions options;
-  options.drive = Drive::kHost;
-  InlineExecutor executor;
-  ManualClock clock(host.clock.now());
-  Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-  ASSERT_TRUE(recovered.ok()) << recovered.status().text();
-  EXPECT_EQ(recovered->summary.live, 20U);
-  for (const TaskInfo& info : recovered->engine->list(TaskId{}, 100)) {
+  Restarted restarted(log, host.clock);
+  EXPECT_EQ(restarted.summary.live, 20U);
+  for (const TaskInfo& info : restarted.engine->list(TaskId{}, 100)) {
     EXPECT_EQ(info.group, 2U);
     EXPECT_EQ(info.deadline.time_since_epoch().count(), host.clock.now().wall_ns + (2h / 1ns));
   }

@@ -9,6 +9,7 @@
 
 #include "testing/engine_fixture.h"
 #include "testing/memory_log.h"
+#include "testing/restarted.h"
 
 namespace countwheel::testing {
 namespace {
@@ -24,37 +25,31 @@ class Away {
     for (int i = 1; i <= 100; ++i) {
       before.schedule(after(i * 1min), std::to_string(i));
     }
-    image_ = log_.killed();
-    clock.set(before.clock.now());
-    clock.advance(100min);
-    EngineOptions options;
-    options.drive = Drive::kHost;
-    Result<Recovered> recovered = recover(*image_, options, &clock, &executor_);
-    EXPECT_TRUE(recovered.ok()) << recovered.status().text();
-    EXPECT_EQ(recovered->summary.overdue, 100U);
-    engine = std::move(recovered->engine);
+    restarted_ = std::make_unique<Restarted>(log_, before.clock, 100min);
+    EXPECT_EQ(restarted_->summary.overdue, 100U);
+    clock = &restarted_->clock;
+    engine = std::move(restarted_->engine);
     EXPECT_TRUE(engine
                     ->on(
                         "test",
                         [this](Delivery d) {
                           started.emplace_back(std::stoi(std::string(d.key())),
-                                               clock.now().boot_ns - began_ns);
+                                               clock->now().boot_ns - began_ns);
                           EXPECT_TRUE(d.done().ok());
                         },
                         policy)
                     .ok());
-    began_ns = clock.now().boot_ns;
+    began_ns = clock->now().boot_ns;
     EXPECT_TRUE(engine->start().ok());
     engine->poll();
   }
 
  private:
   MemoryLog log_;
-  std::unique_ptr<MemoryLog> image_;
-  InlineExecutor executor_;
+  std::unique_ptr<Restarted> restarted_;
 
  public:
-  ManualClock clock;
+  ManualClock* clock = nullptr;
   std::int64_t began_ns = 0;
   std::vector<std::pair<int, std::int64_t>> started;  // key, ns since the start
   std::unique_ptr<Engine> engine;
@@ -101,7 +96,7 @@ TEST(Misfire, ThoseThatAreSpreadStartEvenlyAndNobodyWaitsBehindThem) {
       away.engine->schedule({.type = "test", .deadline = after(500ms), .key = "1000"}).ok());
   ASSERT_TRUE(away.engine->cancel("50"));
   for (int i = 0; i < 200; ++i) {
-    away.clock.advance(500ms);
+    away.clock->advance(500ms);
     away.engine->poll();
   }
   ASSERT_EQ(away.started.size(), 100U);

@@ -10,16 +10,6 @@
 namespace countwheel::testing {
 namespace {
 
-std::vector<std::string> found(const Notes& notes) {
-  std::vector<std::string> invariants;
-  for (const std::string& line : check(notes.record)) {
-    invariants.push_back(line.substr(0, line.find(' ')));
-  }
-  return invariants;
-}
-
-using Found = std::vector<std::string>;
-
 // Task 1 with a window of 60 ms is done at 10 ms in a step of its host; task 2 asks for its key.
 Found found_when_asked_at(std::int64_t at_ns, Code code = Code::kOk) {
   Notes notes;

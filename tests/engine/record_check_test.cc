@@ -12,16 +12,6 @@
 namespace countwheel::testing {
 namespace {
 
-std::vector<std::string> found(const Notes& notes) {
-  std::vector<std::string> invariants;
-  for (const std::string& line : check(notes.record)) {
-    invariants.push_back(line.substr(0, line.find(' ')));
-  }
-  return invariants;
-}
-
-using Found = std::vector<std::string>;
-
 TEST(RecordCheck, FindsNothingInAnEmptyRecord) {
   EXPECT_EQ(found(Notes()), Found{});
 }

@@ -11,8 +11,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "testing/record.h"
+#include "testing/record_check.h"
 
 namespace countwheel::testing {
 
@@ -130,6 +131,16 @@ class Notes {
   std::uint64_t sequence = 0;
   std::optional<std::size_t> last;
 };
+
+// The invariants that the check reports as broken.
+using Found = std::vector<std::string>;
+inline Found found(const Notes& notes) {
+  Found invariants;
+  for (const std::string& line : check(notes.record)) {
+    invariants.push_back(line.substr(0, line.find(' ')));
+  }
+  return invariants;
+}
 
 }  // namespace countwheel::testing
 

@@ -10,6 +10,7 @@
 
 #include "testing/engine_fixture.h"
 #include "testing/memory_log.h"
+#include "testing/restarted.h"
 
 namespace countwheel::testing {
 namespace {
@@ -170,16 +171,10 @@ Minutes after_a_crash(Recurrence::CatchUp catch_up, std::uint64_t* pending) {
   before.every(Recurrence::rate(5min, catch_up));
   before.advance_by_steps(7min, 1min);
   EXPECT_EQ(before.minutes, (Minutes{5}));
-  const std::unique_ptr<MemoryLog> image = log.killed();
-  ManualClock clock(before.clock.now());
-  clock.advance(32min);
-  EngineOptions options;
-  options.drive = Drive::kHost;
-  InlineExecutor executor;
-  Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-  EXPECT_TRUE(recovered.ok()) << recovered.status().text();
-  EXPECT_EQ(recovered->summary.live, 1U);
-  Engine& engine = *recovered->engine;
+  Restarted restarted(log, before.clock, 32min);
+  EXPECT_EQ(restarted.summary.live, 1U);
+  ManualClock& clock = restarted.clock;
+  Engine& engine = *restarted.engine;
   Minutes minutes;
   EXPECT_TRUE(engine
                   .on("test",
@@ -225,15 +220,9 @@ TEST(Recurrence, ACrashBetweenAnyTwoStepsKeepsRunSeriesAndRules) {
   for (int i = 0; i < 60; ++i) {
     chain.fails = i % 7 == 3 || i % 7 == 4;
     chain.advance(30s);
-    const std::unique_ptr<MemoryLog> image = log.killed();
-    ManualClock clock(chain.clock.now());
-    EngineOptions options;
-    options.drive = Drive::kHost;
-    InlineExecutor executor;
-    Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-    ASSERT_TRUE(recovered.ok()) << recovered.status().text();
+    const Restarted restarted(log, chain.clock);
     const Result<TaskInfo> a = chain.engine->find(id);
-    const Result<TaskInfo> b = recovered->engine->find(id);
+    const Result<TaskInfo> b = restarted.engine->find(id);
     ASSERT_EQ(a.ok(), b.ok());
     if (a.ok()) {
       EXPECT_EQ(a->runs, b->runs);
@@ -250,21 +239,14 @@ TEST(Recurrence, AMarkOfAnEarlierRunIsNotTakenForTheNext) {
   MemoryLog log;
   Chain chain(log.journal());
   const TaskId id = chain.every(Recurrence::rate(5min));
-  const std::unique_ptr<Journal> same_log = log.journal();
-  std::unique_ptr<MemoryLog> image;
+  std::unique_ptr<Restarted> restarted;
   // The record of the first run's end is written, its mark not cleared yet.
-  log.after_append = [&] { image = log.killed(); };
+  log.after_append = [&] { restarted = std::make_unique<Restarted>(log, chain.clock); };
   chain.advance(5min);
-  ASSERT_NE(image, nullptr);
-  ManualClock clock(chain.clock.now());
-  EngineOptions options;
-  options.drive = Drive::kHost;
-  InlineExecutor executor;
-  Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-  ASSERT_TRUE(recovered.ok()) << recovered.status().text();
-  EXPECT_EQ(recovered->summary.redelivered, 0U);
-  EXPECT_EQ(recovered->engine->find(id)->attempts, 0U);
-  EXPECT_EQ(recovered->engine->find(id)->runs, 1U);
+  ASSERT_NE(restarted, nullptr);
+  EXPECT_EQ(restarted->summary.redelivered, 0U);
+  EXPECT_EQ(restarted->engine->find(id)->attempts, 0U);
+  EXPECT_EQ(restarted->engine->find(id)->runs, 1U);
 }
 
 TEST(Recurrence, NonsenseIsRefusedByName) {

@@ -9,6 +9,7 @@
 #include "testing/engine_fixture.h"
 #include "testing/fault_journal.h"
 #include "testing/memory_log.h"
+#include "testing/restarted.h"
 
 namespace countwheel::testing {
 namespace {
@@ -122,14 +123,8 @@ TEST(Touch, ACrashMakesItLateByTheIntervalAtMostAndNeverEarly) {
       }
     }
     const std::int64_t due_ns = host.engine->find(id)->deadline.time_since_epoch().count();
-    const std::unique_ptr<MemoryLog> image = log.killed();
-    ManualClock clock(host.clock.now());
-    EngineOptions options;
-    options.drive = Drive::kHost;
-    InlineExecutor executor;
-    Result<Recovered> recovered = recover(*image, options, &clock, &executor);
-    ASSERT_TRUE(recovered.ok()) << recovered.status().text();
-    const std::int64_t then_ns = recovered->engine->find(id)->deadline.time_since_epoch().count();
+    const Restarted restarted(log, host.clock);
+    const std::int64_t then_ns = restarted.engine->find(id)->deadline.time_since_epoch().count();
     EXPECT_GE(then_ns, due_ns);
     EXPECT_LE(then_ns, due_ns + (1s / 1ns));
   }
