@@ -32,6 +32,8 @@ class CellPool {
 
   AttemptCell& cell(std::uint32_t index) noexcept { return cells_[index]; }
   std::size_t size() const noexcept { return cells_.size(); }
+  // How many may be taken at a time.
+  std::size_t limit() const noexcept { return cells_.size() - reserve_; }
 
   // Up to `count` free cells.
   std::size_t take(std::size_t count, std::uint32_t* out) noexcept {

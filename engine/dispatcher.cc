@@ -224,8 +224,10 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
       continue;
     }
     const std::size_t most = std::max(type->batch(), quick ? kQuickMax : 1);
-    const std::size_t count = type->ring.claim(
-        std::min(most, worker.cells.size()), executor_->concurrency(), claim.data());
+    // One half is left to those that come; a batch handler wants all there is for it.
+    const std::size_t shares = executor_->concurrency() * (type->batch() > 1 ? 1 : 2);
+    const std::size_t count =
+        type->ring.claim(std::min(most, worker.cells.size()), shares, claim.data());
     if (count == 0) {
       type->not_started();
       type->leave();
@@ -273,7 +275,10 @@ bool Dispatcher::may_start() const noexcept {
 
 // Cells for one claim. When all are in flight the log is behind: commit, then look again.
 bool Dispatcher::take_cells(Worker& worker, std::size_t wanted) {
-  wanted = std::max(wanted, kQuickMax);
+  // No more than its share: what lies unused with one worker another may be waiting for.
+  const std::size_t workers = std::max<std::size_t>(executor_->concurrency(), 1);
+  const std::size_t share = std::max<std::size_t>(parts_.cells.limit() / workers, 1);
+  wanted = std::min(std::max(wanted, kQuickMax), share);
   if (worker.cells.size() >= std::min(wanted, kQuickMax)) {
     return true;
   }

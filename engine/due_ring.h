@@ -67,15 +67,15 @@ class DueRing {
     return tail > head ? tail - head : 0;
   }
 
-  // Copies up to `max` entries out; the share of one worker of `workers`.
-  std::size_t claim(std::size_t max, std::size_t workers, DueEntry* out) noexcept {
+  // Copies up to `max` entries out; one of `shares` of what there is, and at least one entry.
+  std::size_t claim(std::size_t max, std::size_t shares, DueEntry* out) noexcept {
     std::uint64_t head = head_.load(std::memory_order_acquire);
     for (;;) {
       const std::uint64_t tail = tail_.load();
       if (tail <= head) {
         return 0;
       }
-      const std::size_t share = std::max<std::size_t>(1, (tail - head) / (2 * workers));
+      const std::size_t share = std::max<std::size_t>(1, (tail - head) / shares);
       const std::size_t count = std::min({max, share, static_cast<std::size_t>(tail - head)});
       for (std::size_t i = 0; i < count; ++i) {
         out[i] = read((*cells_)[(head + i) % kCapacity]);
