@@ -87,10 +87,8 @@ void StateMachine::schedule_with(Life& life,
   }
   call.group = caller.one_in(4) ? 1 + caller.below(3) : 0;
   spec.group = call.group;
-  if (!key.empty() && caller.one_in(4)) {
-    spec.dedup_window = milliseconds(20);
-    call.dedup_window_ns = 20 * kMs;
-  }
+  spec.dedup_window = milliseconds(!key.empty() && caller.one_in(4) ? 20 : 0);
+  call.dedup_window_ns = spec.dedup_window.count();
   spec.deadline = random_deadline(caller, &call);
   const std::string type = call.type;
   const std::string payload = call.payload;
