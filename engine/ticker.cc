@@ -230,7 +230,7 @@ Instant Ticker::next_wake() {
     }
   }
   if (more_to_sweep_) {
-    wake.boot_ns = std::numeric_limits<std::int64_t>::min();
+    wake.boot_ns = std::min(wake.boot_ns, last_.boot_ns);
   }
   wake.boot_ns = std::min(wake.boot_ns, parts_.dispatcher.next_allowed());
   if (std::int64_t lease_end = parts_.dispatcher.next_lease_end(); lease_end != kNever) {

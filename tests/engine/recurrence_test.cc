@@ -243,6 +243,7 @@ TEST(Recurrence, AMarkOfAnEarlierRunIsNotTakenForTheNext) {
   // The record of the first run's end is written, its mark not cleared yet.
   log.after_append = [&] { restarted = std::make_unique<Restarted>(log, chain.clock); };
   chain.advance(5min);
+  log.after_append = nullptr;
   ASSERT_NE(restarted, nullptr);
   EXPECT_EQ(restarted->summary.redelivered, 0U);
   EXPECT_EQ(restarted->engine->find(id)->attempts, 0U);

@@ -229,7 +229,7 @@ void RecordChecker::check_backoff(const Task& task, std::size_t position, const 
   std::int64_t backoff_ns = due.not_before_ns - answer->at.on(due.clock);
   if (answer->kind != AnswerKind::kRetry) {
     for (const Call* call : contents(task, attempt)) {
-      backoff_ns = std::max(backoff_ns, call->backoff_max_ns);
+      backoff_ns = std::max({backoff_ns, call->backoff_ns, call->backoff_max_ns});
     }
   }
   if (attempt.wall_deadline_ns > answer->at.wall_ns + backoff_ns) {
