@@ -88,10 +88,11 @@ void Dispatcher::file_again(Shard& shard,
                             OpBytes bytes,
                             Attributes attributes) {
   Node& node = *in_flight->node;
+  const std::uint32_t index = in_flight->id.index();
   Op op = record(OpKind::kRetry, in_flight);
   const std::string encoded = encode(attributes);
   node.store(in_flight->running.with(State::kMoving));
-  parts_.table.set_attributes(shard, slot_of(in_flight->id.index()), std::move(attributes));
+  parts_.table.set_attributes(shard, slot_of(index), std::move(attributes));
   const std::uint8_t beside = node.flags.load(kRelaxed) & kFlagAttributes;
   NodeContent whole = content;
   whole.flags = static_cast<std::uint8_t>((whole.flags & ~kFlagAttributes) | beside);
@@ -106,7 +107,8 @@ void Dispatcher::file_again(Shard& shard,
   node.store(in_flight->running.bumped(State::kScheduled));
   bytes.attributes = encoded;
   parts_.commit.enqueue(op, bytes, &node.lsn);
-  enter_group(shard, node, in_flight->id.index());
+  // The record is queued: the place of the delivery may be another's.
+  enter_group(shard, node, index);
 }
 
 }  // namespace countwheel::detail
