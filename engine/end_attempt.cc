@@ -20,12 +20,6 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-// Never into the past, however far.
-std::int64_t plus(std::int64_t base, std::int64_t delay) noexcept {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(base, delay, &sum) ? kNever - 1 : sum;
-}
-
 }  // namespace
 
 // One lock for a run of tasks of one shard: those of one herd mostly are.

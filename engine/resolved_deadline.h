@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <countwheel/clock.h>
 #include <countwheel/journal.h>
 
 #include "node.h"
@@ -22,6 +23,12 @@ struct ResolvedDeadline {
   void put_into(NodeContent* content) const noexcept;
   void put_into(Op* op) const noexcept;
 };
+
+// Never into the past, however far.
+inline std::int64_t plus(std::int64_t base, std::int64_t by) noexcept {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(base, by, &sum) ? kNever - 1 : sum;
+}
 
 }  // namespace countwheel::detail
 

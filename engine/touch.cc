@@ -9,15 +9,6 @@
 #include "engine_core.h"
 
 namespace countwheel::detail {
-namespace {
-
-// Never into the past, however far.
-std::int64_t plus(std::int64_t base, std::int64_t by) noexcept {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(base, by, &sum) ? kNever - 1 : sum;
-}
-
-}  // namespace
 
 Change EngineCore::touch(TaskId id, const Deadline& deadline, Durability durability) {
   if (Status status = open_for_mutations(); !status.ok()) {

@@ -97,7 +97,7 @@ void StateMachine::requeue(Caller& caller) {
   call.max_attempts = 3;
   call.backoff_ns = 2 * kMs;
   call.backoff_max_ns = 5 * kMs;
-  call.slack_ns = 4 * kMs;    // or less
+  call.slack_ns = 4 * kMs;  // or less
   call.may_expire_late = true;
   const Deadline deadline = random_deadline(caller, &call);
   const auto index = record_.begin(std::move(call), life_->number);
