@@ -130,21 +130,9 @@ Change EngineCore::reschedule(TaskId id,
                               const Deadline& deadline,
                               Durability durability,
                               std::optional<WallTime> expected) {
-  if (Status status = open_for_mutations(); !status.ok()) {
-    return {std::move(status), id, {}, {}};
-  }
-  const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
-  if (!resolved.ok()) {
-    return {refuse(resolved.status()), id, {}, {}};
-  }
-  Change change;
-  {
-    Shard& shard = table.shard_for(id);
-    const std::lock_guard lock(shard.mutex);
-    change = reschedule_locked(shard, id, *resolved, durability, expected);
-  }
-  commit.nudge();
-  return change;
+  return decide_on(id, deadline, [&](Shard& shard, const ResolvedDeadline& resolved) {
+    return reschedule_locked(shard, id, resolved, durability, expected);
+  });
 }
 
 // No task (id 0) while no call is possible: the call with the id says why.

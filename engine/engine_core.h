@@ -194,6 +194,25 @@ class EngineCore {
                      WallTime deadline,
                      Durability durability,
                      const Writes& writes = {});
+  // The frame of a call with a deadline: what refuses it, and `decide` under the shard's lock.
+  template <class Decide>
+  Change decide_on(TaskId id, const Deadline& deadline, Decide&& decide) {
+    if (Status status = open_for_mutations(); !status.ok()) {
+      return {std::move(status), id, {}, {}};
+    }
+    const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
+    if (!resolved.ok()) {
+      return {refuse(resolved.status()), id, {}, {}};
+    }
+    Change change;
+    {
+      Shard& shard = table.shard_for(id);
+      const std::lock_guard lock(shard.mutex);
+      change = decide(shard, *resolved);
+    }
+    commit.nudge();
+    return change;
+  }
   static NodeContent undo_content(const Shard& shard, const Node& node, std::uint32_t index);
   // The live task that holds the key.
   std::optional<TaskId> holder_of(std::string_view key);

@@ -11,21 +11,9 @@
 namespace countwheel::detail {
 
 Change EngineCore::touch(TaskId id, const Deadline& deadline, Durability durability) {
-  if (Status status = open_for_mutations(); !status.ok()) {
-    return {std::move(status), id, {}, {}};
-  }
-  const Result<ResolvedDeadline> resolved = resolve(deadline, now_for(deadline), options);
-  if (!resolved.ok()) {
-    return {refuse(resolved.status()), id, {}, {}};
-  }
-  Change change;
-  {
-    Shard& shard = table.shard_for(id);
-    const std::lock_guard lock(shard.mutex);
-    change = touch_locked(shard, id, *resolved, durability);
-  }
-  commit.nudge();
-  return change;
+  return decide_on(id, deadline, [&](Shard& shard, const ResolvedDeadline& resolved) {
+    return touch_locked(shard, id, resolved, durability);
+  });
 }
 
 Change EngineCore::touch(std::string_view key, const Deadline& deadline, Durability durability) {
