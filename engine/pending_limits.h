@@ -40,8 +40,8 @@ class Limits {
     bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }
   // What is already there is never refused: restored tasks and rollbacks.
-  void force(std::uint64_t bytes) noexcept {
-    count_.fetch_add(1, std::memory_order_relaxed);
+  void force(std::uint64_t count, std::uint64_t bytes) noexcept {
+    count_.fetch_add(count, std::memory_order_relaxed);
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   void force_bytes(std::uint64_t bytes) noexcept {

@@ -42,9 +42,13 @@ void note_error(Shard& shard, const Op& op) {
 
 void free_node(EngineCore& core, Node& node, TaskId id) {
   Shard& shard = core.table.shard_for(id);
-  core.table.set_attributes(shard, detail::slot_of(id.index()), {});
+  if (node.has(detail::kFlagAttributes)) {
+    core.table.set_attributes(shard, detail::slot_of(id.index()), {});
+  }
   detail::TaskTable::drop_data(node);
-  shard.errors.erase(id.value);
+  if (!shard.errors.empty()) {
+    shard.errors.erase(id.value);
+  }
   node.store(Word::of(id.generation(), 0, State::kFree));
 }
 
@@ -124,17 +128,21 @@ Status apply_schedule(EngineCore& core, const Op& op, bool same_session) {
   content.failures = op.failures;
   content.attempts = op.attempts;
   content.crashes = op.crashes;
-  if (Status status = put_attributes(core, op, same_session, &content); !status.ok()) {
-    return status;
+  bool done = false;
+  // Most tasks have none, and their places had none: that is what a large log is loaded by.
+  if (op.attribute_bytes != 0 || node->has(detail::kFlagAttributes)) {
+    if (Status status = put_attributes(core, op, same_session, &content); !status.ok()) {
+      return status;
+    }
+    const std::uint32_t slot = detail::slot_of(op.id.index());
+    done = core.table.attributes_of(shard, slot).done_until_wall_ns != 0;
+    if (done) {
+      shard.groups.leave(slot);
+    }
   }
   detail::write_content(*node, content);
   note_error(shard, op);
-  const bool done =
-      core.table.attributes_of(shard, detail::slot_of(op.id.index())).done_until_wall_ns != 0;
   const State state = op.dead ? State::kDead : done ? State::kDone : State::kScheduled;
-  if (done) {
-    shard.groups.leave(detail::slot_of(op.id.index()));
-  }
   node->store(Word::of(op.id.generation(), 0, state));
   return {};
 }
@@ -211,6 +219,12 @@ Restorer::Restorer(Engine& engine)
     : engine_(engine), session_hash_(engine.core_->clock.session().hash()) {
   COUNTWHEEL_ASSERT(engine.core_->phase.load() == EngineCore::Phase::kCreated);
   engine.core_->phase.store(EngineCore::Phase::kRecovering);
+}
+
+void Restorer::expect(const Op& op) const noexcept {
+  if (op.kind != OpKind::kType) {
+    engine_.core_->table.prefetch_if_known(op.id.index());
+  }
 }
 
 Status Restorer::apply(const Op& op, std::uint64_t session_hash) {

@@ -165,15 +165,19 @@ void keep_done_tasks(EngineCore& core, const Instant& now) {
   }
 }
 
-// Counts what the log holds, gives keys back and translates deadlines of other sessions. Answers
-// the earliest deadline on each face.
+// Counts what the log holds, collects free slots, gives keys back and translates deadlines of other
+// sessions. Answers the earliest deadline on each face.
 Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary* summary) {
   Instant start = now;
+  std::uint64_t live_bytes = 0;
   for (std::uint32_t number = 0; number < detail::kShards; ++number) {
     Shard& shard = core.table.shard(number);
     for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
       Node& node = shard.nodes.at(slot);
       const State state = node.load().state();
+      if (state == State::kFree) {
+        core.table.add_free(shard, slot);
+      }
       if (state != State::kScheduled && state != State::kDead) {
         continue;
       }
@@ -195,7 +199,7 @@ Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary
         continue;
       }
       ++summary->live;
-      core.limits.force(node.data_bytes());
+      live_bytes += node.data_bytes();
       translate(shard, slot, now);
       take_key(core, shard, number, slot);
       std::int64_t& face = node.clock() == ClockKind::kWall ? start.wall_ns : start.boot_ns;
@@ -207,6 +211,7 @@ Result<Instant> count_tasks(EngineCore& core, const Instant& now, RestoreSummary
       }
     }
   }
+  core.limits.force(summary->live, live_bytes);
   return start;
 }
 
@@ -218,7 +223,7 @@ Result<RestoreSummary> Restorer::finish(const LogEnd& end) {
   summary.ops = ops_;
   core.commit.resume(
       std::max(end.last_lsn, end.lsn_ceiling) + 1, end.generation_ceiling, end.epoch + 1);
-  core.table.finish_restore(end.generation_ceiling);
+  core.table.set_generation_floor(end.generation_ceiling);
   if (core.options.clock_policy == ClockPolicy::kFloor && end.last_seen_wall_ns != 0) {
     core.wall_floor_ns.store(end.last_seen_wall_ns);
   }

@@ -220,7 +220,7 @@ bool Rollback::undo_cancel(Shard& shard, Node& node, const Op& op) {
   }
   // The key was free, so nothing runs that it had to wait for.
   node.flags.fetch_and(static_cast<std::uint8_t>(~kFlagBlocked));
-  limits_.force(node.data_bytes());
+  limits_.force(1, node.data_bytes());
   --shard.counts.cancelled;
   node.store(word.bumped(State::kScheduled));
   back_in_group(shard, node, op.id.index());

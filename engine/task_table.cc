@@ -345,17 +345,6 @@ Node* TaskTable::place(std::uint32_t index) noexcept {
   return &shard.nodes.at(slot);
 }
 
-void TaskTable::finish_restore(std::uint32_t generation_floor) noexcept {
-  generation_floor_ = generation_floor;
-  for (Shard& shard : shards_) {
-    for (std::uint32_t slot = 0; slot < shard.used_slots; ++slot) {
-      if (shard.nodes.at(slot).load().state() == State::kFree) {
-        append_free(shard, slot);
-      }
-    }
-  }
-}
-
 std::optional<TaskTable::Scheduled> TaskTable::read_scheduled(std::uint32_t index) const noexcept {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const Node& node = this->node(index);

@@ -61,6 +61,13 @@ class NodeSlab {
   Node& at(std::uint32_t slot) const noexcept {
     return blocks_[slot >> kBlockBits].load(std::memory_order_acquire)[slot & (kBlockSlots - 1)];
   }
+  // Fetches the node if there is room for it.
+  void prefetch(std::uint32_t slot) const noexcept {
+    const Node* const block = blocks_[slot >> kBlockBits].load(std::memory_order_relaxed);
+    if (block != nullptr) {
+      __builtin_prefetch(&block[slot & (kBlockSlots - 1)], 1);
+    }
+  }
   // Makes room for `slot`; false when memory is lacking.
   bool grow(std::uint32_t slot) noexcept;
   // Makes room for the first `count` slots and takes their pages now; false when memory is lacking.
@@ -163,6 +170,10 @@ class TaskTable {
     return shards_[shard_of(index)].nodes.at(slot_of(index));
   }
   void prefetch(std::uint32_t index) const noexcept { __builtin_prefetch(&node(index)); }
+  // Of any index, also one that nobody has had yet.
+  void prefetch_if_known(std::uint32_t index) const noexcept {
+    shards_[shard_of(index)].nodes.prefetch(slot_of(index));
+  }
 
   // Before the first task: room for `count` tasks, spread evenly over the shards. False when memory
   // is lacking.
@@ -199,8 +210,10 @@ class TaskTable {
 
   // The node at `index`, made room for.
   Node* place(std::uint32_t index) noexcept;
-  // Rebuilds the free lists; generations continue above `generation_floor`.
-  void finish_restore(std::uint32_t generation_floor) noexcept;
+  // Generations continue above it.
+  void set_generation_floor(std::uint32_t floor) noexcept { generation_floor_ = floor; }
+  // Slots that no task has, each once and in their order.
+  static void add_free(Shard& shard, std::uint32_t slot) noexcept { append_free(shard, slot); }
 
   // A consistent copy of a scheduled node's place in time.
   struct Scheduled {

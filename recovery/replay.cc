@@ -6,6 +6,9 @@ namespace {
 // Below the second that is promised, so that a slow group commit does not break it.
 constexpr std::chrono::milliseconds kTellEvery(250);
 
+// How many operations before its turn a node is fetched.
+constexpr std::size_t kAhead = 16;
+
 }  // namespace
 
 Replay::Replay(Engine& engine, const ProgressCallback& progress)
@@ -19,7 +22,11 @@ Status Replay::run(Log& log) {
   tell(0, 0);
   const auto visitor = [this](const BlobHeader& header, std::span<const Op> ops) {
     last_session_hash_ = header.session_hash;
-    for (const Op& op : ops) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      if (i + kAhead < ops.size()) {
+        restorer_.expect(ops[i + kAhead]);
+      }
       if (Status status = restorer_.apply(op, header.session_hash); !status.ok()) {
         return Status(status.code(),
                       "group commit " + std::to_string(header.sequence) + ", LSN " +

@@ -13,6 +13,7 @@
 #include "app_families.h"
 #include "damage.h"
 #include "data_dir.h"
+#include "decode_ahead.h"
 #include "fence.h"
 #include "log_reader.h"
 #include "mapped_file.h"
@@ -60,7 +61,6 @@ Status OpenedLog::read(const Visitor& visitor, const Progress& progress) {
   constexpr std::uint64_t kProgressBytes = 256 * 1024;
   const std::uint64_t total = parts_.store->approximate_bytes();
   std::uint64_t reported = 0;
-  std::vector<Op> ops;
   facts_.blobs = facts_.ops = facts_.bytes = 0;
   parts_.extent = LogExtent();
   const auto report = [&](std::uint64_t done) {
@@ -70,25 +70,21 @@ Status OpenedLog::read(const Visitor& visitor, const Progress& progress) {
     }
   };
   report(0);
-  Status status =
-      read_blobs(*parts_.store,
-                 facts_.path,
-                 parts_.newest,
-                 [&](const BlobHeader& header, std::string_view blob) -> Status {
-                   if (Status decoded = decode_ops(blob, header, &ops); !decoded.ok()) {
-                     return Status(decoded.code(),
-                                   facts_.path + ": blob " + std::to_string(header.sequence) +
-                                       ": " + decoded.detail());
-                   }
-                   ++facts_.blobs;
-                   facts_.ops += ops.size();
-                   facts_.bytes += blob.size();
-                   parts_.extent.add(header.sequence, blob.size());
-                   if (facts_.bytes - reported >= kProgressBytes) {
-                     report(facts_.bytes);
-                   }
-                   return visitor(header, ops);
-                 });
+  const auto read_all = [this](const BlobVisitor& each) {
+    return read_blobs(*parts_.store, facts_.path, parts_.newest, each);
+  };
+  const auto visit =
+      [&](const BlobHeader& header, std::size_t bytes, std::span<const Op> ops) -> Status {
+    ++facts_.blobs;
+    facts_.ops += ops.size();
+    facts_.bytes += bytes;
+    parts_.extent.add(header.sequence, bytes);
+    if (facts_.bytes - reported >= kProgressBytes) {
+      report(facts_.bytes);
+    }
+    return visitor(header, ops);
+  };
+  Status status = read_decoded(facts_.path, read_all, visit, total >= kAheadBytesMin);
   if (status.ok()) {
     read_ = true;
     if (progress) {

@@ -62,7 +62,10 @@ TEST(Traps, T1_ARetiredSlotStaysRetiredAfterARestart) {
   const auto table = std::make_unique<TaskTable>();
   const std::uint32_t index = 5;
   table->place(index)->store(Word::of(kLastGeneration, 0, State::kFree));
-  table->finish_restore(7);
+  table->set_generation_floor(7);
+  for (std::uint32_t slot = 0; slot <= index; ++slot) {
+    table->add_free(table->shard(0), slot);
+  }
   for (int i = 0; i < 20; ++i) {
     const std::optional<TaskId> id = table->allocate(0);
     ASSERT_TRUE(id.has_value());
@@ -73,7 +76,7 @@ TEST(Traps, T1_ARetiredSlotStaysRetiredAfterARestart) {
 
 TEST(Traps, T1_WhenNoGenerationIsLeftThereIsNoTask) {
   const auto table = std::make_unique<TaskTable>();
-  table->finish_restore(kLastGeneration);
+  table->set_generation_floor(kLastGeneration);
   EXPECT_FALSE(table->allocate(0).has_value());
 }
 

@@ -40,6 +40,8 @@ class Restorer {
   // REQUIRES: `engine` has not started. Until finish() its calls answer `recovering`.
   explicit Restorer(Engine& engine);
 
+  // apply() of it comes soon: its node is fetched meanwhile.
+  void expect(const Op& op) const noexcept;
   // Applies one operation, in log order. `session_hash` is that of its batch. `corrupt` or
   // `version` when the operation makes no sense.
   Status apply(const Op& op, std::uint64_t session_hash);
