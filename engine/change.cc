@@ -106,7 +106,7 @@ Change EngineCore::cancel_node(Shard& shard,
         }
         leave_key(shard, node, id.index());
         leave_group(shard, node, id.index());
-        limits.give(node.data_bytes());
+        limits.give(1, node.data_bytes());
         ++shard.counts.cancelled;
         op.releases = true;
         return {

@@ -72,7 +72,7 @@ Result<Submitted> EngineCore::requeue_locked(Shard& shard,
     if (id) {
       table.release(id->index());
     }
-    limits.give(dead->data_bytes());
+    limits.give(1, dead->data_bytes());
     return refuse(Status(Code::kResource, "no memory for another task"));
   }
   Node& node = table.node(id->index());

@@ -22,10 +22,7 @@ thread_local Worker* Worker::current = nullptr;
 thread_local std::span<const TaskId> Worker::current_ids;
 
 Dispatcher::Dispatcher(DispatchParts parts, Durability durability, FailurePolicy on_failure)
-    : parts_(std::move(parts)),
-      durability_(durability),
-      on_failure_(on_failure),
-      in_flight_(std::make_unique<InFlight[]>(parts_.cells.size())) {}
+    : parts_(std::move(parts)), durability_(durability), on_failure_(on_failure) {}
 
 bool Dispatcher::in_handler() noexcept {
   return !Worker::current_ids.empty();
@@ -46,26 +43,26 @@ void Dispatcher::hand_over(std::span<const std::pair<std::uint16_t, DueEntry>> e
       last->ring.publish();
     }
     last = type;
-    if (type->ready.load(std::memory_order_acquire) && type->overflow.empty()) {
-      admit(type, entry);
-    } else {
+    const bool ready = type->ready.load(std::memory_order_acquire);
+    if (!ready || !type->overflow.empty() || !admit(type, entry)) {
       type->overflow.push_back(entry);
+      type->overflow_count.store(type->overflow.size());
     }
-    type->overflow_count.store(type->overflow.size());
   }
   if (last != nullptr) {
     last->ring.publish();
   }
 }
 
-void Dispatcher::admit(TaskType* type, const DueEntry& entry) {
+// False when there is no room for it.
+bool Dispatcher::admit(TaskType* type, const DueEntry& entry) {
   if (type->policy.misfire.kind == MisfirePolicy::Kind::kSpread &&
       missed(parts_.table.node(entry.index))) {
     type->missed.push_back(entry);
     type->spread_count.store(type->missed.size());
-  } else if (!type->ring.stage(entry)) {
-    type->overflow.push_back(entry);
+    return true;
   }
+  return type->ring.stage(entry);
 }
 
 // Moves those into the ring whose turn it is; answers when the next one's is, on the boot clock.
@@ -106,18 +103,9 @@ std::size_t Dispatcher::ensure_workers() noexcept {
       continue;
     }
     if (!type->overflow.empty()) {
-      const std::size_t before = type->overflow.size();
-      for (std::size_t moved = 0; moved < before; ++moved) {
-        const DueEntry entry = type->overflow.front();
+      type->refill_asked.store(false);
+      while (!type->overflow.empty() && admit(type, type->overflow.front())) {
         type->overflow.pop_front();
-        const std::size_t left = type->overflow.size();
-        admit(type, entry);
-        if (type->overflow.size() != left) {
-          // The ring is full: back to the front with it.
-          type->overflow.pop_back();
-          type->overflow.push_front(entry);
-          break;
-        }
       }
       type->overflow_count.store(type->overflow.size());
       type->ring.publish();
@@ -192,6 +180,7 @@ void Dispatcher::drain() noexcept {
       break;
     }
   }
+  places_.give_all(worker.places);
   if (worker.met_rate) {
     parts_.wake_ticker();  // It comes back when the rate allows.
   }
@@ -212,10 +201,9 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
     if (type == nullptr || type->ring.size() == 0 || paused_.load() || !type->open()) {
       continue;
     }
-    if (!may_start() || !take_cells(worker, type->batch())) {
+    if (!may_start() || !take_cells(worker)) {
       return false;
     }
-    std::array<DueEntry, DueRing::kClaimMax> claim;
     // What may hang holds back nobody else.
     const bool quick =
         !type->singly() && type->quick_claims.load(std::memory_order_relaxed) >= kQuickClaims;
@@ -227,17 +215,18 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
     // One half is left to those that come; a batch handler wants all there is for it.
     const std::size_t shares = executor_->concurrency() * (type->batch() > 1 ? 1 : 2);
     const std::size_t count =
-        type->ring.claim(std::min(most, worker.cells.size()), shares, claim.data());
+        type->ring.claim(std::min(most, worker.cells.size()), shares, worker.claim.data());
     if (count == 0) {
       type->not_started();
       type->leave();
       continue;
     }
     *next_type = number + 1;
-    if (type->overflow_count.load() != 0 && type->ring.size() < DueRing::kCapacity / 2) {
+    if (type->overflow_count.load() != 0 && type->ring.size() < DueRing::kCapacity / 2 &&
+        !type->refill_asked.exchange(true)) {
       parts_.wake_ticker();
     }
-    run_claim(worker, *type, std::span(claim).first(count));
+    run_claim(worker, *type, std::span(worker.claim).first(count));
     return true;
   }
   return false;
@@ -246,9 +235,20 @@ bool Dispatcher::drain_once(Worker& worker, std::size_t* next_type) {
 void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim) {
   const std::int64_t began_ns = parts_.now_on(ClockKind::kBoot);
   worker.begun.clear();
+  // Counted once for all of a claim: more than one are quick.
+  running_.fetch_add(claim.size());
+  started_.fetch_add(claim.size(), std::memory_order_relaxed);
+  for (const DueEntry& entry : claim) {
+    parts_.table.prefetch(entry.index);
+  }
+  std::size_t not_running = 0;
+  std::size_t not_started = 0;
   for (const DueEntry& entry : claim) {
     InFlight* begun = nullptr;
-    if (!begin(worker, type, entry, &begun)) {
+    const bool running = begin(worker, type, entry, &begun);
+    not_running += running ? 0 : 1;
+    not_started += begun == nullptr ? 1 : 0;
+    if (!running) {
       type.not_started();
       type.leave();
     } else if (begun != nullptr && type.batch_handler) {
@@ -261,6 +261,10 @@ void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEn
     run_batch(worker, type);
   }
   flush(worker);
+  if (not_started != 0) {
+    running_.fetch_sub(not_running);
+    started_.fetch_sub(not_started, std::memory_order_relaxed);
+  }
   const auto count = static_cast<std::int64_t>(claim.size());
   if (parts_.now_on(ClockKind::kBoot) - began_ns > count * kQuickNs) {
     type.quick_claims.store(0, std::memory_order_relaxed);
@@ -274,15 +278,15 @@ bool Dispatcher::may_start() const noexcept {
 }
 
 // Cells for one claim. When all are in flight the log is behind: commit, then look again.
-bool Dispatcher::take_cells(Worker& worker, std::size_t wanted) {
+bool Dispatcher::take_cells(Worker& worker) {
   // No more than its share: what lies unused with one worker another may be waiting for.
   const std::size_t workers = std::max<std::size_t>(executor_->concurrency(), 1);
   const std::size_t share = std::max<std::size_t>(parts_.cells.limit() / workers, 1);
-  wanted = std::min(std::max(wanted, kQuickMax), share);
-  if (worker.cells.size() >= std::min(wanted, kQuickMax)) {
+  if (worker.cells.size() >= std::min(kQuickMax, share)) {
     return true;
   }
   std::array<std::uint32_t, DueRing::kClaimMax> cells;
+  const std::size_t wanted = std::min(cells.size(), share);
   std::size_t count = parts_.cells.take(wanted - worker.cells.size(), cells.data());
   if (count == 0 && worker.cells.empty()) {
     parts_.commit.commit_once();
@@ -313,7 +317,12 @@ Status Dispatcher::answer(InFlight* in_flight, Outcome outcome) {
   }
   const std::pair<InFlight*, Outcome> ended(in_flight, std::move(outcome));
   end_attempts({&ended, 1});
-  delete lease;
+  if (lease != nullptr) {
+    delete lease;
+  } else {
+    PlacePool::Cache place = {in_flight};
+    places_.give_all(place);
+  }
   parts_.commit.nudge();
   end_running();
   return {};
@@ -344,14 +353,14 @@ void Dispatcher::flush(Worker& worker) {
   if (worker.finished.empty()) {
     return;
   }
-  // Taken now: once their records are queued the places of the others may be reused.
-  std::vector<std::unique_ptr<Lease>> leases;
+  end_attempts(worker.finished);
   for (const auto& [in_flight, outcome] : worker.finished) {
-    if (in_flight->lease != nullptr) {
-      leases.emplace_back(in_flight->lease);
+    if (Lease* const lease = in_flight->lease; lease != nullptr) {
+      delete lease;
+    } else {
+      places_.give(worker.places, in_flight);
     }
   }
-  end_attempts(worker.finished);
   running_.fetch_sub(worker.finished.size());
   worker.finished.clear();
   parts_.commit.nudge();

@@ -8,6 +8,7 @@
 #ifndef COUNTWHEEL_ENGINE_DISPATCHER_H_
 #define COUNTWHEEL_ENGINE_DISPATCHER_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -34,6 +35,7 @@
 #include "leases.h"
 #include "mailbox.h"
 #include "pending_limits.h"
+#include "place_pool.h"
 #include "resolved_deadline.h"
 #include "task_table.h"
 #include "task_type.h"
@@ -67,6 +69,8 @@ struct Worker {
   std::int64_t group_started_ns = 0;
   ClockKind group_clock = ClockKind::kWall;
   std::vector<std::uint32_t> cells;
+  PlacePool::Cache places;
+  std::array<DueEntry, DueRing::kClaimMax> claim;
   bool met_rate = false;   // it leaves tasks behind that a rate holds back
   std::uint64_t call = 0;  // counts calls of handlers
   // Destroyed by an exception of the handler that runs; its text follows. Kept here and not with
@@ -135,7 +139,7 @@ class Dispatcher {
   static void run_work(void* self) noexcept { static_cast<Dispatcher*>(self)->drain(); }
   void drain() noexcept;
   bool drain_once(Worker& worker, std::size_t* next_type);
-  bool take_cells(Worker& worker, std::size_t wanted);
+  bool take_cells(Worker& worker);
   bool may_start() const noexcept;
   void run_claim(Worker& worker, TaskType& type, std::span<const DueEntry> claim);
   bool begin(Worker& worker, TaskType& type, const DueEntry& entry, InFlight** begun);
@@ -144,7 +148,7 @@ class Dispatcher {
   void run_batch(Worker& worker, TaskType& type);
   template <class Call>
   std::string call(Worker& worker, std::span<const TaskId> ids, Call&& handler);
-  void admit(TaskType* type, const DueEntry& entry);
+  bool admit(TaskType* type, const DueEntry& entry);
   std::int64_t spread(TaskType* type);
   void end_kept(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   bool make_running(Node& node, const DueEntry& entry);
@@ -163,6 +167,11 @@ class Dispatcher {
 
   // end_attempt.cc
   void end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended);
+  static bool is_plain(const Shard& shard,
+                       const InFlight* in_flight,
+                       const Outcome& outcome) noexcept;
+  Op end_plain(Shard& shard, InFlight* in_flight);
+  struct PlainEnds;
   std::optional<std::uint32_t> end_attempt(Shard& shard,
                                            InFlight* in_flight,
                                            const Outcome& outcome);
@@ -194,7 +203,7 @@ class Dispatcher {
   const FailurePolicy on_failure_;
   Executor* executor_ = nullptr;
   std::uint64_t restored_lsn_ = 0;
-  std::unique_ptr<InFlight[]> in_flight_;  // by cell; those with a lease are on the heap
+  PlacePool places_;  // of those without a lease
   Leases leases_;
 
   // Posted pieces of work that have not left. seq_cst throughout: partners are the tails of the

@@ -32,10 +32,10 @@ struct DueEntry {
 
 class DueRing {
  public:
-  static constexpr std::size_t kCapacity = 4096;
+  static constexpr std::size_t kCapacity = 8192;
   static constexpr std::size_t kClaimMax = 64;
 
-  // 128 KiB, which a type that no handler knows does without. Before the first stage().
+  // 256 KiB, which a type that no handler knows does without. Before the first stage().
   void open() { cells_ = std::make_unique<std::array<Cell, kCapacity>>(); }
 
   // -- The tick thread --

@@ -2,6 +2,8 @@
 // the state first and enqueueing later loses or repeats a task when another call comes between.
 #include <algorithm>
 
+#include <boost/container/static_vector.hpp>
+
 #include <countwheel/assert.h>
 
 #include "dispatcher.h"
@@ -10,6 +12,7 @@ namespace countwheel::detail {
 namespace {
 
 constexpr std::size_t kErrorBytes = 512;
+constexpr std::size_t kGroupMax = 64;
 
 // Errors are shown to people: no control characters, 512 bytes at most.
 std::string printable(std::string_view text) {
@@ -22,22 +25,71 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
+// What most attempts end in, of tasks of one shard: queued together, counted together.
+struct Dispatcher::PlainEnds {
+  boost::container::static_vector<Op, kGroupMax> ops;
+  std::uint64_t bytes = 0;
+
+  // Under the lock of the shard.
+  void queue(DispatchParts& parts) {
+    if (!ops.empty()) {
+      parts.limits.give(ops.size(), bytes);
+      parts.commit.enqueue_run(ops);
+      ops.clear();
+      bytes = 0;
+    }
+  }
+};
+
+// Done, and there is nothing to do or to say beyond that.
+bool Dispatcher::is_plain(const Shard& shard,
+                          const InFlight* in_flight,
+                          const Outcome& outcome) noexcept {
+  return outcome.kind == Outcome::Kind::kDone && outcome.reason.empty() &&
+         shard.successors.empty() && !in_flight->node->has(kFlagAttributes);
+}
+
+Op Dispatcher::end_plain(Shard& shard, InFlight* in_flight) {
+  Node& node = *in_flight->node;
+  COUNTWHEEL_ASSERT(node.load() == in_flight->running);
+  Op op = record(OpKind::kDone, in_flight);
+  op.releases = true;
+  ++shard.counts.done;
+  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+    shard.keys.erase(slot_of(in_flight->id.index()));
+  }
+  node.store(in_flight->running.with(State::kDone));
+  return op;
+}
+
 // One lock for a run of tasks of one shard: those of one herd mostly are.
 void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> ended) {
   std::vector<MailItem> mail;
   const Shard* held = nullptr;
+  PlainEnds plain;
   bool kept = false;
   bool waited_for = false;
   std::unique_lock<std::mutex> lock;
   for (const auto& [in_flight, outcome] : ended) {
     Shard& shard = parts_.table.shard_for(in_flight->id);
     if (&shard != held) {
+      plain.queue(parts_);
       lock = {};
       lock = std::unique_lock(shard.mutex);
       held = &shard;
     }
     // Once its record is queued the place of the delivery may be another's.
     TaskType& type = *in_flight->type;
+    if (is_plain(shard, in_flight, outcome)) {
+      plain.bytes += in_flight->node->data_bytes();
+      plain.ops.push_back(end_plain(shard, in_flight));
+      if (plain.ops.size() == plain.ops.capacity()) {
+        plain.queue(parts_);
+      }
+      type.leave();
+      waited_for |= type.limited() && type.ring.size() != 0;
+      continue;
+    }
     const Node& ended_node = *in_flight->node;
     const Word dead = in_flight->running.with(State::kDead);
     const std::optional<std::uint32_t> freed = end_attempt(shard, in_flight, outcome);
@@ -49,6 +101,7 @@ void Dispatcher::end_attempts(std::span<const std::pair<InFlight*, Outcome>> end
       mail.push_back(mail_of(parts_.table.node(*freed), *freed));
     }
   }
+  plain.queue(parts_);
   lock = {};
   if (waited_for) {
     parts_.wake_ticker();  // Nobody may be there to start the next of its type.
@@ -168,7 +221,7 @@ void Dispatcher::leave(Shard& shard, InFlight* in_flight) {
     shard.keys.erase(slot_of(in_flight->id.index()));
   }
   leave_group(shard, node, in_flight->id.index());
-  parts_.limits.give(node.data_bytes());
+  parts_.limits.give(1, node.data_bytes());
 }
 
 void Dispatcher::end_done(Shard& shard, InFlight* in_flight, std::string_view writes) {

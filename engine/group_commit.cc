@@ -101,6 +101,18 @@ std::uint64_t GroupCommit::enqueue(const Op& op,
   return mine;
 }
 
+void GroupCommit::enqueue_run(std::span<const Op> ops) noexcept {
+  const std::lock_guard lock(queue_mutex_);
+  std::uint64_t lsn = next_lsn_.load(std::memory_order_relaxed);
+  for (const Op& op : ops) {
+    incoming_.ops.push_back(op);
+    incoming_.ops.back().lsn = lsn++;
+  }
+  next_lsn_.store(lsn, std::memory_order_relaxed);
+  // seq_cst, as in enqueue().
+  incoming_count_.store(incoming_.ops.size());
+}
+
 void GroupCommit::nudge() noexcept {
   // seq_cst: partner of the store in run(). Naps end by themselves.
   if (sleep_.load() == Sleep::kAsleep) {

@@ -20,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -82,6 +83,8 @@ class GroupCommit {
                         const OpBytes& bytes = {},
                         std::atomic<std::uint64_t>* lsn = nullptr,
                         std::optional<Undo> undo = std::nullopt) noexcept;
+  // Appends operations that have no bytes, one behind the other.
+  void enqueue_run(std::span<const Op> ops) noexcept;
   // After the shard lock was released: somebody will commit what was enqueued.
   void nudge() noexcept;
   // There are events: the commit thread calls the listener, or the next poll().

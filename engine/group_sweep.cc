@@ -76,7 +76,7 @@ void EngineCore::visit_member(std::uint32_t index,
       }
       leave_key(shard, node, index);
       shard.groups.leave(slot);
-      limits.give(node.data_bytes());
+      limits.give(1, node.data_bytes());
       ++shard.counts.cancelled;
       if (const auto freed = table.unblock_successor(shard, index)) {
         mail->push_back(mail_of(table.node(*freed), *freed));

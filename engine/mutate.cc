@@ -183,7 +183,7 @@ Result<Submitted> EngineCore::place(const Request& request) {
     if (id) {
       table.release(id->index());
     }
-    limits.give(request.bytes());
+    limits.give(1, request.bytes());
     return refuse(Status(Code::kResource, "no memory for another task"));
   }
   return add(shard, request, *id, blocked ? kFlagBlocked : 0);

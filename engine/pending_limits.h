@@ -32,8 +32,8 @@ class Limits {
     }
     return true;
   }
-  void give(std::uint64_t bytes) noexcept {
-    count_.fetch_sub(1, std::memory_order_relaxed);
+  void give(std::uint64_t count, std::uint64_t bytes) noexcept {
+    count_.fetch_sub(count, std::memory_order_relaxed);
     give_bytes(bytes);
   }
   void give_bytes(std::uint64_t bytes) noexcept {

@@ -150,7 +150,7 @@ bool Rollback::undo_schedule(Shard& shard, Node& node, const Op& op) {
       return true;
     });
   }
-  limits_.give(node.data_bytes());
+  limits_.give(1, node.data_bytes());
   --shard.counts.scheduled;
   table_.release(op.id.index());
   if (op.letter != 0) {

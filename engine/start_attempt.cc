@@ -1,6 +1,8 @@
 // How an attempt starts: from an entry that a worker has claimed to the call of the handler.
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "dispatcher.h"
@@ -21,7 +23,7 @@ InFlight* Dispatcher::place(Worker& worker,
   Node& node = parts_.table.node(entry.index);
   const std::uint32_t cell = worker.cells.back();
   worker.cells.pop_back();
-  InFlight* in_flight = &in_flight_[cell];
+  InFlight* const in_flight = places_.take(worker.places);
   *in_flight = InFlight();
   in_flight->id = TaskId::of(entry.index, entry.word.generation());
   in_flight->node = &node;
@@ -62,7 +64,6 @@ bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, In
     skipped_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  running_.fetch_add(1);
   if (worker.finished.empty()) {
     worker.group_started_ns = now_ns;
     worker.group_clock = entry.clock;
@@ -80,13 +81,13 @@ bool Dispatcher::begin(Worker& worker, TaskType& type, const DueEntry& entry, In
   mark.id.store(0, std::memory_order_release);  // No moment with one task's id and another's mark.
   mark.mark.store(mark_of(in_flight->run, in_flight->attempt, false), std::memory_order_release);
   mark.id.store(in_flight->id.value, std::memory_order_release);
-  started_.fetch_add(1, std::memory_order_relaxed);
   // All of it before the lease is known: the tick thread copies it when the lease is over.
   in_flight->worker = &worker;
   in_flight->call = worker.call + 1;
   in_flight->exceptions = std::uncaught_exceptions();
   if (type.policy.lease.count() != 0) {
     auto lease = std::make_unique<Lease>(*in_flight);
+    places_.give(worker.places, in_flight);
     in_flight = &lease->in_flight;
     if (leases_.begin(
             lease.release(), parts_.now_on(ClockKind::kBoot), type.policy.lease.count())) {
@@ -189,7 +190,7 @@ std::optional<Outcome::Kind> Dispatcher::not_to_start(InFlight* in_flight) {
 template <class Call>
 std::string Dispatcher::call(Worker& worker, std::span<const TaskId> ids, Call&& handler) {
   const auto outer = std::exchange(Worker::current_ids, ids);
-  std::string text = "dropped by an exception that its handler caught";
+  std::optional<std::string> text;
   try {
     handler();
   } catch (const std::exception& error) {
@@ -197,12 +198,15 @@ std::string Dispatcher::call(Worker& worker, std::span<const TaskId> ids, Call&&
   } catch (...) {
     text = "an exception that is no std::exception";
   }
-  // A handler that gave its delivery away has no say in how the attempt ends.
-  for (InFlight* const thrown : std::exchange(worker.thrown, {})) {
-    (void)answer(thrown, {Outcome::Kind::kFailed, 0, text, {}});
+  if (!worker.thrown.empty()) [[unlikely]] {
+    // A handler that gave its delivery away has no say in how the attempt ends.
+    const std::string& why = text.value_or("dropped by an exception that its handler caught");
+    for (InFlight* const thrown : std::exchange(worker.thrown, {})) {
+      (void)answer(thrown, {Outcome::Kind::kFailed, 0, why, {}});
+    }
   }
   Worker::current_ids = outer;
-  return text;
+  return text.value_or(std::string());
 }
 
 void Dispatcher::run_handler(Worker& worker, TaskType& type, InFlight* in_flight) {

@@ -90,6 +90,7 @@ struct TaskType {
   std::uint64_t missed_started = 0;  // of those that are spread, into the ring
   std::int64_t missed_since_ns = 0;  // on the boot clock
   std::atomic<std::size_t> overflow_count{0};
+  std::atomic<bool> refill_asked{false};     // by a worker that saw the ring run low
   std::atomic<std::size_t> spread_count{0};  // of `missed`
 };
 

@@ -174,7 +174,7 @@ class Journal {
 class NullJournal final : public Journal {
  public:
   // `cells`: running deliveries at most.
-  explicit NullJournal(std::size_t cells = 4096);
+  explicit NullJournal(std::size_t cells = 65'536);
   Status append(const Batch& batch) noexcept override;
   Status recover() noexcept override { return {}; }
   bool next_to_clean(std::uint64_t, CleanRequest*) noexcept override { return false; }

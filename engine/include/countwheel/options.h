@@ -90,9 +90,9 @@ struct EngineOptions {
 
   // Attempts at a time, from the start of their handlers to the record of their end; what has to
   // wait is backlog and can be cancelled.
-  // Default: 4,096, which is all there are. Range: 1 and more. Lower: less that may run twice after
+  // Default: 65,536, which is all there are. Range: 1 and more. Lower: less that may run twice after
   // a crash, and less at once for whoever the handlers call.
-  std::size_t max_in_flight = 4096;
+  std::size_t max_in_flight = 65'536;
 
   // Keys and payloads of live tasks together.
   // Default: 16 GiB. Unit: bytes. Over it schedule() answers `overloaded`.
