@@ -10,6 +10,7 @@
 #include <countwheel/engine.h>
 
 #include "engine_core.h"
+#include "tick_thread.h"
 
 namespace countwheel {
 
@@ -43,7 +44,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options, Eng
   }
   std::unique_ptr<Sleeper> sleeper;
   if (options.drive == Drive::kThreads) {
-    sleeper = parts.clock->make_sleeper();
+    sleeper = detail::make_tick_sleeper(*parts.clock, options.tick_thread);
     if (sleeper == nullptr) {
       return Status(Code::kResource, "no descriptors left for the tick thread's timers");
     }

@@ -199,7 +199,7 @@ Status EngineCore::start() {
   if (options.drive == Drive::kThreads) {
     try {
       commit.start_thread();
-      ticker.start_thread();
+      ticker.start_thread(options.tick_thread);
     } catch (const std::system_error& error) {
       commit.stop_thread();
       return Status(Code::kResource, std::string("cannot start a thread: ") + error.what());

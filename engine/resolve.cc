@@ -14,6 +14,21 @@ Status refuse(const char* option, const std::string& given, const std::string& a
                 std::string("EngineOptions::") + option + " is " + given + ", allowed: " + allowed);
 }
 
+Status validate(const TickThreadOptions& options) {
+  if (options.max_spin.count() < 0 || options.max_spin > std::chrono::milliseconds(10)) {
+    return refuse(
+        "tick_thread.max_spin", std::to_string(options.max_spin.count()) + " ns", "0 to 10 ms");
+  }
+  if (options.realtime_priority < 0 || options.realtime_priority > 99) {
+    return refuse(
+        "tick_thread.realtime_priority", std::to_string(options.realtime_priority), "0 to 99");
+  }
+  if (options.cpu < -1 || options.cpu > 1023) {
+    return refuse("tick_thread.cpu", std::to_string(options.cpu), "-1 to 1023");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate(const EngineOptions& options) {
@@ -31,6 +46,9 @@ Status validate(const EngineOptions& options) {
   if (options.touch_interval.count() < 0 || options.touch_interval > std::chrono::hours(1)) {
     return refuse(
         "touch_interval", std::to_string(options.touch_interval.count()) + " ns", "0 to 1 h");
+  }
+  if (Status status = validate(options.tick_thread); !status.ok()) {
+    return status;
   }
   if (options.workers < 1 || options.workers > 1024) {
     return refuse("workers", std::to_string(options.workers), "1 to 1024");

@@ -5,6 +5,8 @@
 
 #include <countwheel/assert.h>
 
+#include "tick_thread.h"
+
 namespace countwheel::detail {
 namespace {
 
@@ -249,9 +251,12 @@ Instant Ticker::next_wake() {
   return wake;
 }
 
-void Ticker::start_thread() {
+void Ticker::start_thread(const TickThreadOptions& options) {
   stopping_.store(false);
   thread_ = std::thread([this] { run(); });
+  std::string refused = set_up_tick_thread(thread_.native_handle(), options);
+  const std::lock_guard lock(step_mutex_);
+  counters_.tick_thread_refused = std::move(refused);
 }
 
 void Ticker::stop_thread() {
@@ -290,6 +295,7 @@ void Ticker::fill(Stats* stats) const {
   stats->clock_backsteps = counters_.clock_backsteps;
   stats->tick_stalls = counters_.tick_stalls;
   stats->longest_stall_ns = counters_.longest_stall_ns;
+  stats->tick_thread_refused = counters_.tick_thread_refused;
   for (const Side& side : sides_) {
     if (side.wheel) {
       stats->wheel_entries += side.wheel->counters().entry_count;

@@ -83,7 +83,8 @@ class Ticker {
   // When step() must be called next.
   Instant next_wake();
 
-  void start_thread();
+  // Answers nothing: what the kernel refused of `options` is in Stats::tick_thread_refused.
+  void start_thread(const TickThreadOptions& options);
   void stop_thread();
   void wake() noexcept {
     if (sleeper_) {

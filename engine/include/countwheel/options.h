@@ -30,6 +30,40 @@ enum class ClockPolicy : std::uint8_t {
   kTrust = 1,  // The wall clock.
 };
 
+// How the tick thread waits for the next deadline. To be woken takes a machine some 30 us and more.
+enum class Wait : std::uint8_t {
+  kSleep = 0,   // Until the deadline.
+  kHybrid = 1,  // Until shortly before it, by as much as wake-ups are seen to take; then as kSpin.
+  kSpin = 2,    // Not at all: looks at the clock without end.
+};
+
+// What the tick thread is to the machine. What the kernel refuses is left out and reported in
+// Stats::tick_thread_refused; the engine runs all the same.
+struct TickThreadOptions {
+  // Default: kSleep. kHybrid: on time within microseconds, for up to max_spin of processor time a
+  // wake-up. kSpin: one core for itself.
+  Wait wait = Wait::kSleep;
+
+  // With kHybrid: the longest before a deadline that it looks at the clock instead of sleeping.
+  // Default: 100 us. Unit: nanoseconds. Range: 0 to 10 ms. Raised: on time also on a machine that
+  // is slow to wake, and more processor time there.
+  std::chrono::nanoseconds max_spin = std::chrono::microseconds(100);
+
+  // SCHED_FIFO with this priority; needs CAP_SYS_NICE or RLIMIT_RTPRIO.
+  // Default: 0, the ordinary scheduler. Range: 0 to 99. Given: no other thread holds it up; with
+  // kSpin it holds up what else is on its core.
+  int realtime_priority = 0;
+
+  // The core it stays on.
+  // Default: -1, any. Range: -1 to 1023. Given: warm caches, and no other core when that is busy.
+  int cpu = -1;
+
+  // Keeps the memory of the whole process, as it is used, from being paged out (mlockall); needs
+  // CAP_IPC_LOCK or RLIMIT_MEMLOCK.
+  // Default: false. True: no page fault when it counts, and nothing left to page out.
+  bool lock_memory = false;
+};
+
 struct EngineOptions {
   // -- Behaviour --
 
@@ -56,6 +90,10 @@ struct EngineOptions {
 
   // Default: kFloor. kTrust: a wall that was set back delays `at` tasks, also those already due.
   ClockPolicy clock_policy = ClockPolicy::kFloor;
+
+  // How the tick thread waits and what the kernel gives it.
+  // Default: it sleeps, and is a thread as any other.
+  TickThreadOptions tick_thread = {};
 
   // -- Durability --
 
@@ -90,8 +128,8 @@ struct EngineOptions {
 
   // Attempts at a time, from the start of their handlers to the record of their end; what has to
   // wait is backlog and can be cancelled.
-  // Default: 65,536, which is all there are. Range: 1 and more. Lower: less that may run twice after
-  // a crash, and less at once for whoever the handlers call.
+  // Default: 65,536, which is all there are. Range: 1 and more. Lower: less that may run twice
+  // after a crash, and less at once for whoever the handlers call.
   std::size_t max_in_flight = 65'536;
 
   // Keys and payloads of live tasks together.

@@ -76,6 +76,8 @@ struct Stats {
   std::uint64_t clock_backsteps = 0;  // of the boot face, which must not
   std::uint64_t tick_stalls = 0;      // the tick thread came more than 100 ms late
   std::int64_t longest_stall_ns = 0;
+  // What the kernel refused of EngineOptions::tick_thread, for people; empty when nothing.
+  std::string tick_thread_refused;
 
   // The group commit.
   std::uint64_t next_lsn = 0;
