@@ -1,4 +1,5 @@
 #include <bit>
+#include <sys/mman.h>
 
 #include <countwheel/wheel.h>
 
@@ -16,6 +17,10 @@ std::string out_of_range(const char* field, std::uint64_t given, const std::stri
 }
 
 }  // namespace
+
+void detail::advise_huge_pages(void* memory, std::size_t bytes) noexcept {
+  madvise(memory, bytes, MADV_HUGEPAGE);
+}
 
 std::string wheel_options_error(const WheelOptions& options) {
   if (options.tick_ns <= 0) {

@@ -196,9 +196,7 @@ inline bool TimingWheel::reschedule(Handle handle, std::int64_t deadline_ns) noe
     node->set_order(++sequence_, node->deadline_ns > before_ns || node->is_moved());
   } else {
     node->set_order(++sequence_, false);
-    core_.insert(handle.index,
-                 node->deadline_ns,
-                 std::int64_t{node->slack_us} * detail::WheelSlab::kSlackUnitNs);
+    core_.insert_again(handle.index, node->deadline_ns);
   }
   return true;
 }

@@ -42,8 +42,7 @@ void WheelCore<Home>::reserve(std::size_t node_count) noexcept {
   }
   const std::size_t entries = 2 * node_count + 2 * kDeadAllowed;
   const std::size_t filled = node_count / detail::ChunkShape::kEntryCount + 1;
-  store_.pool().reserve(entries / detail::ChunkShape::kEntryCount + slots + 16, slots + 16);
-  store_.pool().touch(filled);
+  store_.pool().reserve(entries / detail::ChunkShape::kEntryCount + slots + 16, slots + 16, filled);
   late_.reserve(node_count + 1024);
   sorter_.reserve(node_count + 1024);
 }

@@ -88,13 +88,18 @@ class WheelCore {
   // Files an entry. The home must know the deadline already. Any deadline is legal; one that is not
   // after the cursor is due in the next advance, never in the one that is running.
   void insert(std::uint32_t index, std::int64_t deadline_ns, std::int64_t slack_ns = 0) noexcept {
+    slack_min_ns_ = std::min(slack_min_ns_, slack_ns);
+    insert_again(index, deadline_ns);
+  }
+
+  // The same for a node that was filed before and keeps its slack.
+  void insert_again(std::uint32_t index, std::int64_t deadline_ns) noexcept {
     if (store_.open_end() <= seen_) [[unlikely]] {
       catch_up();
     }
     if (++inserted_ >= sweep_at_inserted_) [[unlikely]] {
       store_.wake_by(0);
     }
-    slack_min_ns_ = std::min(slack_min_ns_, slack_ns);
     if (deadline_ns <= hold_back_until_ns_ ||
         !store_.file(index, store_.geometry().stamp_of(deadline_ns))) [[unlikely]] {
       late_.arrive({deadline_ns, home_.sequence_of(index), index});

@@ -153,7 +153,9 @@ class WheelSlab {
       return false;
     }
     if (capacity_ % kBlockNodes == 0) {
-      blocks_.emplace_back(std::size_t{kBlockNodes} * sizeof(WheelNode));
+      blocks_.emplace_back(
+          std::size_t{kBlockNodes} * sizeof(WheelNode),
+          count >= kBlockNodes ? ZeroedBlock::Use::kFilledNow : ZeroedBlock::Use::kByAndBy);
       nodes_.push_back(blocks_.back().as<WheelNode>());
       free_.resize(capacity_ / 64 + kBlockNodes / 64);
       some_.resize(capacity_ / 4096 + kBlockNodes / 4096);
