@@ -51,20 +51,8 @@ namespace countwheel {
 
 class TimingWheel {
  public:
-  // Names one timer for ever. The default names none.
-  struct Handle {
-    std::uint32_t index = 0;
-    std::uint32_t generation = 0;
-
-    explicit operator bool() const noexcept { return generation != 0; }
-    friend bool operator==(const Handle&, const Handle&) = default;
-  };
-
-  struct Expired {
-    std::uint64_t value;
-    std::int64_t deadline_ns;
-    Handle handle;
-  };
+  using Handle = detail::WheelHandle;
+  using Expired = detail::WheelExpired;
 
   struct Move {
     Handle handle;
@@ -140,12 +128,6 @@ class TimingWheel {
   friend struct TimingWheelPeer;  // Tests set generations near their end.
 
   static constexpr std::size_t kPrefetchAhead = 16;
-
-  // Without a constructor, so that 12 KiB are not zeroed for each batch.
-  union Batch {
-    Batch() noexcept {}  // NOLINT(modernize-use-equals-default): that one would be deleted.
-    Expired expired[WheelCore<detail::WheelSlab>::kBatchMax];
-  };
 
   static std::int64_t legal(std::int64_t deadline_ns) noexcept {
     return std::max(deadline_ns, kNotAlive + 1);
@@ -232,18 +214,7 @@ inline std::size_t TimingWheel::reschedule_batch(std::span<const Move> moves) no
 
 template <class Sink>
 AdvanceResult TimingWheel::advance(std::int64_t now_ns, Sink&& sink, std::size_t limit) noexcept {
-  return core_.advance(
-      now_ns,
-      [this, &sink](std::span<const CoreDue> due) {
-        Batch batch;
-        for (std::size_t i = 0; i < due.size(); ++i) {
-          const detail::WheelNode& node = slab_.at(due[i].index);
-          batch.expired[i] = {node.value, due[i].deadline_ns, {due[i].index, node.generation}};
-          slab_.free(due[i].index);
-        }
-        sink(std::span<const Expired>(batch.expired, due.size()));
-      },
-      limit);
+  return core_.advance(now_ns, sink, limit);
 }
 
 inline std::optional<std::int64_t> TimingWheel::deadline(Handle handle) const noexcept {

@@ -67,7 +67,7 @@ void WheelCore<Home>::finish(std::uint64_t now, bool stopped) noexcept {
   }
   std::int64_t head_ns = kNothingPending;
   if (!run_.empty()) {
-    head_ns = run_start_ns_ + run_.front(store_.pool()).front().offset;
+    head_ns = run_start_ns_ + run_.front().offset;
   }
   if (const detail::LateArrival* late = late_.top(); late != nullptr) {
     head_ns = std::min(head_ns, late->deadline_ns);
@@ -81,23 +81,23 @@ template <class Sink>
 std::size_t WheelCore<Home>::hand_over(std::int64_t due_ns,
                                        Sink& sink,
                                        std::size_t limit) noexcept {
-  std::array<CoreDue, kBatchMax> due;
+  Batch batch;
   std::size_t handed_over = 0;
   while (handed_over < limit) {
-    const std::size_t room = std::min(limit - handed_over, due.size());
-    const std::size_t count = collect(due_ns, std::span(due.data(), room));
+    const std::size_t room = std::min(limit - handed_over, kBatchMax);
+    const std::size_t count = collect(due_ns, std::span(batch.due, room));
     if (count == 0) {
       break;
     }
     handed_over += count;
-    sink(std::span<const CoreDue>(due.data(), count));
+    sink(std::span<const Due>(batch.due, count));
   }
   return handed_over;
 }
 
 // Merges the run with the late arrivals, equal deadlines by sequence.
 template <class Home>
-std::size_t WheelCore<Home>::collect(std::int64_t due_ns, std::span<CoreDue> due) noexcept {
+std::size_t WheelCore<Home>::collect(std::int64_t due_ns, std::span<Due> due) noexcept {
   std::size_t count = 0;
   while (count < due.size()) {
     const detail::LateArrival* late = late_top();
@@ -119,25 +119,25 @@ std::size_t WheelCore<Home>::collect(std::int64_t due_ns, std::span<CoreDue> due
 // before. A head that turns out to be dead is dropped, and nothing is taken.
 template <class Home>
 void WheelCore<Home>::collect_tie(detail::LateArrival late,
-                                  std::span<CoreDue> due,
+                                  std::span<Due> due,
                                   std::size_t& count) noexcept {
   if (!run_.empty()) {
-    const detail::WheelEntry head = run_.front(store_.pool()).front();
+    const detail::WheelEntry head = run_.front();
     if (run_start_ns_ + head.offset == late.deadline_ns) {
       const std::int64_t stored_ns = home_.deadline_of(head.index);
       const std::uint64_t sequence = home_.sequence_of(head.index);
       if (stored_ns != late.deadline_ns) {
-        run_.consume(store_.pool(), 1);
+        run_.consume(1);
         refile_or_drop(head.index, stored_ns);
         return;
       }
       if (sequence > run_sequence_max_) {
-        run_.consume(store_.pool(), 1);
+        run_.consume(1);
         late_.push({stored_ns, sequence, head.index});
         return;
       }
       if (sequence < late.sequence) {
-        run_.consume(store_.pool(), 1);
+        run_.consume(1);
         take(head.index, stored_ns, due, count);
         return;
       }
@@ -151,10 +151,13 @@ void WheelCore<Home>::collect_tie(detail::LateArrival late,
 template <class Home>
 void WheelCore<Home>::take(std::uint32_t index,
                            std::int64_t deadline_ns,
-                           std::span<CoreDue> due,
+                           std::span<Due> due,
                            std::size_t& count) noexcept {
   ++removed_;
-  if (count == 0 || due[count - 1].index != index || due[count - 1].deadline_ns != deadline_ns) {
+  if constexpr (detail::DueOf<Home>::kTakes) {
+    due[count++] = home_.take(index, deadline_ns);
+  } else if (count == 0 || due[count - 1].index != index ||
+             due[count - 1].deadline_ns != deadline_ns) {
     due[count++] = {index, deadline_ns};
   }
 }
@@ -163,31 +166,29 @@ void WheelCore<Home>::take(std::uint32_t index,
 // entry it met went to the late arrivals, because the bound may have changed.
 template <class Home>
 std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
-                                         std::span<CoreDue> due,
+                                         std::span<Due> due,
                                          std::size_t count) noexcept {
-  // No two entries of a run are equal, but its first may repeat a late arrival.
-  if (count > 0 && !run_.empty()) {
-    const detail::WheelEntry head = run_.front(store_.pool()).front();
-    if (head.index == due[count - 1].index &&
-        run_start_ns_ + head.offset == due[count - 1].deadline_ns) {
-      run_.consume(store_.pool(), 1);
+  // No two entries of a run are equal, but its first may repeat a late arrival. (A node that was
+  // taken is no match any more.)
+  if constexpr (!detail::DueOf<Home>::kTakes) {
+    if (count > 0 && !run_.empty() && run_.front().index == due[count - 1].index &&
+        run_start_ns_ + run_.front().offset == due[count - 1].deadline_ns) {
+      run_.consume(1);
       ++removed_;
     }
   }
   bool stop = false;
   while (count < due.size() && !run_.empty() && !stop) {
-    const Entries entries = run_.front(store_.pool());
-    if (run_is_cold_) {
-      for (const detail::WheelEntry& entry : run_.second(store_.pool())) {
-        home_.prefetch(entry.index);
-      }
-    }
+    const std::span<const detail::WheelEntry> entries = run_.entries();
     const std::int64_t start_ns = run_start_ns_;
     const std::uint64_t sequence_max = run_sequence_max_;
     const std::size_t end = std::min(entries.size(), due.size() - count);
     std::size_t i = 0;
     std::size_t dead = 0;
     for (; i < end; ++i) {
+      if (run_is_cold_ && i + kPrefetchAhead < entries.size()) {
+        home_.prefetch(entries[i + kPrefetchAhead].index);
+      }
       const std::uint32_t index = entries[i].index;
       const std::int64_t deadline_ns = start_ns + entries[i].offset;
       if (deadline_ns > bound_ns) {
@@ -197,7 +198,11 @@ std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
       const std::int64_t stored_ns = home_.deadline_of(index);
       const std::uint64_t sequence = home_.sequence_of(index);
       if (stored_ns == deadline_ns && sequence <= sequence_max) [[likely]] {
-        due[count++] = {index, deadline_ns};
+        if constexpr (detail::DueOf<Home>::kTakes) {
+          due[count++] = home_.take(index, deadline_ns);
+        } else {
+          due[count++] = {index, deadline_ns};
+        }
         continue;
       }
       ++dead;
@@ -208,7 +213,7 @@ std::size_t WheelCore<Home>::collect_run(std::int64_t bound_ns,
       }
     }
     removed_ += i - dead;
-    run_.consume(store_.pool(), i);
+    run_.consume(i);
   }
   return count;
 }
@@ -254,7 +259,7 @@ const detail::LateArrival* WheelCore<Home>::late_top() noexcept {
 template <class Home>
 bool WheelCore<Home>::settle_head(std::int64_t due_ns) noexcept {
   while (!run_.empty()) {
-    const detail::WheelEntry head = run_.front(store_.pool()).front();
+    const detail::WheelEntry head = run_.front();
     const std::int64_t deadline_ns = run_start_ns_ + head.offset;
     if (deadline_ns > due_ns) {
       break;
@@ -263,7 +268,7 @@ bool WheelCore<Home>::settle_head(std::int64_t due_ns) noexcept {
     if (stored_ns == deadline_ns) {
       return true;
     }
-    run_.consume(store_.pool(), 1);
+    run_.consume(1);
     refile_or_drop(head.index, stored_ns);
   }
   const detail::LateArrival* late = late_top();

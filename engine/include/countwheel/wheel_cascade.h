@@ -81,30 +81,30 @@ void WheelCore<Home>::move_coarse(detail::WheelEntry entry, std::uint64_t hour) 
   refile(entry.index, stored_ns);
 }
 
-// Makes the slot of `tick` the run. Dead entries go, and entries that came in order, as most do,
-// stay where they lie.
+// Makes the slot of `tick` the run: without its dead entries, and sorted unless they came in order.
 template <class Home>
 void WheelCore<Home>::open(std::uint64_t tick) noexcept {
   if (store_.ring(0).next > tick) {
     return;
   }
-  run_ = detail::ChunkQueue(store_.take(0, tick));
+  const detail::ChunkList list = store_.take(0, tick);
   run_start_ns_ = store_.geometry().moment_of(store_.geometry().start_of(0, tick));
   run_sequence_max_ = 0;
-  run_is_cold_ = run_.size() > kWarmRunMax;
-  visited_ += run_.size();
+  run_is_cold_ = list.count > kWarmRunMax;
+  visited_ += list.count;
 
   std::uint32_t last_offset = 0;
   std::uint64_t last_sequence = 0;
   // Collected without a branch: whether one entry lies before the last is a coin toss.
   bool offsets_sorted = true;
   bool ties_sorted = true;
-  run_.filter(
+  run_.fill(
       store_.pool(),
+      list,
       [this](const detail::WheelEntry& entry) { home_.prefetch(entry.index); },
       [&](const detail::WheelEntry& entry) {
         const std::int64_t stored_ns = home_.deadline_of(entry.index);
-        if (stored_ns != run_start_ns_ + entry.offset) {
+        if (stored_ns != run_start_ns_ + entry.offset) [[unlikely]] {
           refile_or_drop(entry.index, stored_ns);
           return false;
         }
@@ -116,29 +116,14 @@ void WheelCore<Home>::open(std::uint64_t tick) noexcept {
         last_sequence = sequence;
         return true;
       });
-  if (!offsets_sorted || !ties_sorted) {
-    sort_run(offsets_sorted);
-  }
-}
-
-template <class Home>
-void WheelCore<Home>::sort_run(bool offsets_sorted) noexcept {
-  auto& entries = sorter_.entries();
-  entries.clear();
-  while (!run_.empty()) {
-    const Entries front = run_.front(store_.pool());
-    entries.insert(entries.end(), front.begin(), front.end());
-    run_.consume(store_.pool(), front.size());
-  }
   if (!offsets_sorted) {
-    sorter_.sort_by_offset();
+    run_.sort_by_offset(static_cast<unsigned>(std::bit_width(store_.geometry().tick(0) - 1)));
   }
-  if (sorter_.has_ties()) {
-    const std::size_t count = entries.size();
-    sorter_.sort_ties([this](std::uint32_t index) { return home_.sequence_of(index); });
-    removed_ += count - entries.size();
+  if (!offsets_sorted || !ties_sorted) {
+    if (run_.has_ties()) {
+      removed_ += run_.sort_ties([this](std::uint32_t index) { return home_.sequence_of(index); });
+    }
   }
-  run_.append(store_.pool(), entries);
 }
 
 // True if the node says what the entry says, or may be waiting to be filed anew.

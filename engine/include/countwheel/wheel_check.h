@@ -44,7 +44,7 @@ void WheelCore<Home>::reserve(std::size_t node_count) noexcept {
   const std::size_t filled = node_count / detail::ChunkShape::kEntryCount + 1;
   store_.pool().reserve(entries / detail::ChunkShape::kEntryCount + slots + 16, slots + 16, filled);
   late_.reserve(node_count + 1024);
-  sorter_.reserve(node_count + 1024);
+  run_.reserve(entries);
 }
 
 template <class Home>
@@ -111,11 +111,11 @@ template <class Home>
 bool WheelCore<Home>::check_run(std::string* why) const {
   bool ordered = true;
   const detail::WheelEntry* before = nullptr;
-  for_each_in(run_, [&](const detail::WheelEntry& entry) {
+  for (const detail::WheelEntry& entry : run_.entries()) {
     ordered = ordered && (before == nullptr || before->offset <= entry.offset) &&
               entry.offset < store_.geometry().tick(0);
     before = &entry;
-  });
+  }
   if (!ordered) {
     return detail::broken(why, "the run is out of order", 0, store_.position(0));
   }
@@ -126,7 +126,7 @@ template <class Home>
 bool WheelCore<Home>::check_invariants(std::string* why) const {
   std::size_t chunks = 0;
   std::uint64_t entries = late_.size() + run_.size();
-  if (!check_run(why) || !check_queue(run_, chunks, why)) {
+  if (!check_run(why)) {
     return false;
   }
   for (std::size_t level = 0; level < kWheelLevelCount; ++level) {

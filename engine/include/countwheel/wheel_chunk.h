@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <countwheel/assert.h>
@@ -61,6 +62,7 @@ class ZeroedBlock {
   // not in the TLB too. Elsewhere small pages cost less, and none takes 0.1 ms to be zeroed.
   enum class Use { kFilledNow, kByAndBy };
 
+  ZeroedBlock() = default;
   ZeroedBlock(std::size_t bytes, Use use) noexcept {
     const std::size_t alignment = use == Use::kFilledNow ? kHugePage : kLine;
     memory_ = std::calloc(bytes + alignment, 1);
@@ -74,7 +76,11 @@ class ZeroedBlock {
   ZeroedBlock(ZeroedBlock&& other) noexcept : memory_(other.memory_), aligned_(other.aligned_) {
     other.memory_ = nullptr;
   }
-  ZeroedBlock& operator=(ZeroedBlock&&) = delete;
+  ZeroedBlock& operator=(ZeroedBlock&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(aligned_, other.aligned_);
+    return *this;
+  }
   ~ZeroedBlock() { std::free(memory_); }
 
   template <class T>
@@ -297,16 +303,6 @@ class ChunkQueue {
     return {pool.entries(list_.head) + begin, pool.end_in(list_, list_.head) - begin};
   }
 
-  // The entries of the chunk behind the first, to be prefetched; empty if there is none.
-  std::span<const WheelEntry> second(const ChunkPool& pool) const noexcept {
-    if (list_.head == list_.tail_chunk()) {
-      return {};
-    }
-    const std::uint32_t next = pool.header(list_.head).next;
-    const std::uint32_t begin = pool.header(next).begin;
-    return {pool.entries(next) + begin, pool.end_in(list_, next) - begin};
-  }
-
   // REQUIRES: entry_count <= front(pool).size()
   void consume(ChunkPool& pool, std::size_t entry_count) noexcept {
     consumed_ += static_cast<std::uint32_t>(entry_count);
@@ -325,53 +321,6 @@ class ChunkQueue {
         pool.prefetch(pool.next_in(list_, next));
       }
     }
-  }
-
-  // Keeps the entries for which keep(entry) is true. look_ahead(entry) is called for each entry
-  // about a chunk before keep() is. REQUIRES: nothing was consumed yet.
-  template <class LookAhead, class Keep>
-  void filter(ChunkPool& pool, LookAhead&& look_ahead, Keep&& keep) noexcept {
-    if (empty()) {
-      return;
-    }
-    pool.prefetch(pool.next_in(list_, list_.head));
-    for (const WheelEntry& entry : front(pool)) {
-      look_ahead(entry);
-    }
-    const std::uint32_t last = list_.tail_chunk();
-    for (std::uint32_t number = list_.head; number != 0;) {
-      const std::uint32_t begin = pool.header(number).begin;
-      const std::uint32_t end = pool.end_in(list_, number);
-      const std::uint32_t next = pool.next_in(list_, number);
-      WheelEntry* const entries = pool.entries(number);
-      const WheelEntry* const ahead = next == 0 ? nullptr : pool.entries(next);
-      // A chunk that follows another is never small: its entries begin at 0.
-      const std::uint32_t ahead_end = next == 0 ? 0 : pool.end_in(list_, next);
-      if (next != 0) {
-        pool.prefetch(pool.next_in(list_, next));
-      }
-      std::uint32_t looked_at = 0;
-      std::uint32_t kept = begin;
-      for (std::uint32_t i = begin; i < end; ++i) {
-        if (looked_at < ahead_end) {
-          look_ahead(ahead[looked_at++]);
-        }
-        const WheelEntry entry = entries[i];
-        entries[kept] = entry;
-        kept += keep(entry) ? 1U : 0U;
-      }
-      for (; looked_at < ahead_end; ++looked_at) {
-        look_ahead(ahead[looked_at]);
-      }
-      list_.count -= end - kept;
-      if (number == last) {
-        list_.tail = number << 6 | kept;
-      } else {
-        pool.header(number).end = static_cast<std::uint16_t>(kept);
-      }
-      number = next;
-    }
-    consume(pool, 0);  // Gives back leading chunks that are empty now.
   }
 
   void append(ChunkPool& pool, WheelEntry entry) noexcept { pool.append(list_, entry); }

@@ -18,6 +18,10 @@
 // entry and mark the node as moved; whoever meets its old entry first claims the mark and files the
 // node anew. Without it every reschedule inserts, and the old entry is dropped.
 //
+// A home whose nodes end when they are due may say so with a type Due and Due take(index,
+// deadline), which the core calls in place of making a CoreDue: the node is then read and freed
+// while it is at hand.
+//
 // What a Home answers may change between any two questions (the engine's is written by other
 // threads): each answer is read once per decision and checked again when the entry is handed over.
 // The sequence of a node may only grow.
@@ -71,11 +75,31 @@ struct WheelCounters {
   std::uint64_t chunk_count = 0;     // in use now
 };
 
+namespace detail {
+
+template <class Home>
+struct DueOf {
+  using type = CoreDue;
+  static constexpr bool kTakes = false;
+};
+template <class Home>
+requires requires {
+  typename Home::Due;
+}
+struct DueOf<Home> {
+  using type = typename Home::Due;
+  static constexpr bool kTakes = true;
+};
+
+}  // namespace detail
+
 template <class Home>
 class WheelCore {
  public:
   // The most entries a sink is given at once.
   static constexpr std::size_t kBatchMax = 512;
+  // What a sink is given.
+  using Due = typename detail::DueOf<Home>::type;
 
   // REQUIRES: wheel_options_error(options).empty(). `home` must outlive the core.
   WheelCore(const WheelOptions& options, std::int64_t start_ns, Home& home)
@@ -115,7 +139,7 @@ class WheelCore {
     }
   }
 
-  // Hands every live entry with deadline <= now to `sink(std::span<const CoreDue>)`, in the order
+  // Hands every live entry with deadline <= now to `sink(std::span<const Due>)`, in the order
   // (deadline, sequence), at most `limit` in batches of at most kBatchMax.
   //  - The sink may insert, and may change the home in any way; what it does to an entry of its own
   //    batch comes too late. It must not advance.
@@ -166,11 +190,18 @@ class WheelCore {
 
   static constexpr std::size_t kPeekMax = 64;
   static constexpr std::size_t kWarmRunMax = 4096;
+  static constexpr std::size_t kPrefetchAhead = 32;
   // Dead entries are removed once they are more than half of the live ones and this many, with four
   // looks per insert: so they never outnumber the live ones and twice this many.
   static constexpr std::uint64_t kDeadAllowed = 32'768;
   static constexpr std::uint64_t kLooksPerInsert = 4;
   static constexpr std::uint64_t kLooksPerAdvanceMax = 4096;
+
+  // Without a constructor, so that nothing is zeroed for each batch.
+  union Batch {
+    Batch() noexcept {}  // NOLINT(modernize-use-equals-default): that one would be deleted.
+    Due due[kBatchMax];
+  };
 
   template <class Sink>
   AdvanceResult advance_to(std::uint64_t now,
@@ -179,18 +210,16 @@ class WheelCore {
                            std::size_t limit) noexcept;
   template <class Sink>
   std::size_t hand_over(std::int64_t due_ns, Sink& sink, std::size_t limit) noexcept;
-  std::size_t collect(std::int64_t due_ns, std::span<CoreDue> due) noexcept;
-  std::size_t collect_run(std::int64_t bound_ns,
-                          std::span<CoreDue> due,
-                          std::size_t count) noexcept;
+  std::size_t collect(std::int64_t due_ns, std::span<Due> due) noexcept;
+  std::size_t collect_run(std::int64_t bound_ns, std::span<Due> due, std::size_t count) noexcept;
   bool drop_from_run(std::uint32_t index,
                      std::int64_t deadline_ns,
                      std::int64_t stored_ns,
                      std::uint64_t sequence) noexcept;
-  void collect_tie(detail::LateArrival late, std::span<CoreDue> due, std::size_t& count) noexcept;
+  void collect_tie(detail::LateArrival late, std::span<Due> due, std::size_t& count) noexcept;
   void take(std::uint32_t index,
             std::int64_t deadline_ns,
-            std::span<CoreDue> due,
+            std::span<Due> due,
             std::size_t& count) noexcept;
   const detail::LateArrival* late_top() noexcept;
   bool settle_head(std::int64_t due_ns) noexcept;
@@ -204,7 +233,6 @@ class WheelCore {
   void move_coarse(detail::WheelEntry entry, std::uint64_t hour) noexcept;
   void drain_ahead(std::uint64_t tick_before) noexcept;
   void open(std::uint64_t tick) noexcept;
-  void sort_run(bool offsets_sorted) noexcept;
   void finish(std::uint64_t now, bool stopped) noexcept;
 
   void compact_a_little() noexcept;
@@ -255,12 +283,11 @@ class WheelCore {
   std::int64_t hold_back_until_ns_ = kNotAlive;
 
   // The open run: the current slot in order. Its deadlines are run_start_ns_ + offset.
-  detail::ChunkQueue run_;
+  detail::OpenRun run_;
   std::int64_t run_start_ns_ = 0;
   bool run_is_cold_ = false;            // too large to be in the cache still when it is handed over
   std::uint64_t run_sequence_max_ = 0;  // a node beyond this was scheduled after the sort
   detail::LateArrivals late_;
-  detail::EntrySorter sorter_;
 
   std::uint64_t moved_ = 0;
   std::uint64_t moved_max_ = 0;

@@ -62,23 +62,22 @@ template <class Home>
 template <bool kWithSlack>
 void WheelCore<Home>::peek_run(std::int64_t& best, std::size_t& budget) const noexcept {
   const std::int64_t floor_ns = kWithSlack ? slack_floor() : 0;
-  for_each_while(run_, [&](const detail::WheelEntry& entry) {
+  for (const detail::WheelEntry& entry : run_.entries()) {
     const std::int64_t deadline_ns = run_start_ns_ + entry.offset;
     std::int64_t bound = 0;
     if (__builtin_add_overflow(deadline_ns, floor_ns, &bound) || bound >= best) {
-      return false;
+      return;
     }
     if (budget == 0) {
       best = bound;
-      return false;
+      return;
     }
     --budget;
     const std::int64_t stored_ns = home_.deadline_of(entry.index);
     if (may_count(entry.index, deadline_ns)) {
       best = std::min(best, value_of<kWithSlack>(entry.index, stored_ns));
     }
-    return true;
-  });
+  }
 }
 
 template <class Home>
@@ -203,10 +202,10 @@ void WheelCore<Home>::for_each_entry(Visit&& visit) const {
   late_.for_each([&](const detail::LateArrival& late) {
     visit(late.index, home_.deadline_of(late.index) == late.deadline_ns, late.deadline_ns);
   });
-  for_each_in(run_, [&](const detail::WheelEntry& entry) {
+  for (const detail::WheelEntry& entry : run_.entries()) {
     const std::int64_t deadline_ns = run_start_ns_ + entry.offset;
     visit(entry.index, home_.deadline_of(entry.index) == deadline_ns, deadline_ns);
-  });
+  }
   for (std::size_t level = 0; level < kWheelLevelCount; ++level) {
     const detail::WheelRing& ring = store_.ring(level);
     const std::uint64_t position = store_.position(level);

@@ -37,6 +37,22 @@ struct alignas(32) WheelNode {
 };
 static_assert(sizeof(WheelNode) == 32);
 
+// Names one timer for ever. The default names none.
+struct WheelHandle {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+
+  explicit operator bool() const noexcept { return generation != 0; }
+  friend bool operator==(const WheelHandle&, const WheelHandle&) = default;
+};
+
+// What the sink of an advance is given.
+struct WheelExpired {
+  std::uint64_t value;
+  std::int64_t deadline_ns;
+  WheelHandle handle;
+};
+
 class WheelSlab {
  public:
   static constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
@@ -52,6 +68,13 @@ class WheelSlab {
     return std::int64_t{at(index).slack_us} * kSlackUnitNs;
   }
   std::size_t live_count() const noexcept { return live_; }
+  using Due = WheelExpired;
+  Due take(std::uint32_t index, std::int64_t deadline_ns) noexcept {
+    const WheelNode& node = at(index);
+    const Due due{node.value, deadline_ns, {index, node.generation}};
+    free(index);
+    return due;
+  }
   void prefetch(std::uint32_t index) const noexcept { __builtin_prefetch(&at(index), 1); }
   bool is_moved(std::uint32_t index) const noexcept { return at(index).is_moved(); }
   // True if the node was waiting to be filed anew; it does not wait any more.
