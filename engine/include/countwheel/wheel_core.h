@@ -149,7 +149,7 @@ class WheelCore {
   AdvanceResult advance(std::int64_t now_ns, Sink&& sink, std::size_t limit) noexcept {
     const std::uint64_t now = store_.geometry().stamp_of(now_ns);
     if (now < store_.quiet_until()) [[likely]] {
-      seen_ = std::max(seen_, now);
+      seen_ = now;  // Also when the clock went back: a cursor that follows later is as good.
       moved_ = 0;
       return {};
     }
@@ -275,7 +275,7 @@ class WheelCore {
   Home& home_;
   detail::WheelStore store_;
 
-  std::uint64_t seen_ = 0;  // the latest stamp advance() saw while it had nothing to do
+  std::uint64_t seen_ = 0;  // what advance() saw last while it had nothing to do
   std::uint64_t inserted_ = 0;
   std::uint64_t removed_ = 0;
   std::int64_t slack_min_ns_ = std::numeric_limits<std::int64_t>::max();

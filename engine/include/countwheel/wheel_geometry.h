@@ -74,8 +74,9 @@ class WheelGeometry {
     for (std::size_t level = 0; level < kWheelLevelCount; ++level) {
       divider_[level] = Divider(tick_[level]);
     }
-    coarse_unit_ = tick_[2] > std::numeric_limits<std::uint32_t>::max() ? 1'000'000 : 1;
-    coarse_divider_ = Divider(coarse_unit_);
+    if (tick_[2] > std::numeric_limits<std::uint32_t>::max()) {
+      unit_divider_[2] = Divider(1'000'000);
+    }
   }
 
   static std::uint64_t stamp_of(std::int64_t moment_ns) noexcept {
@@ -103,7 +104,7 @@ class WheelGeometry {
                           std::uint64_t slot,
                           std::uint64_t stamp) const noexcept {
     const std::uint64_t distance = stamp - slot * tick_[level];
-    return static_cast<std::uint32_t>(level == 2 ? coarse_divider_.divide(distance) : distance);
+    return static_cast<std::uint32_t>(unit_divider_[level].divide(distance));
   }
 
   // The last boundary of level 0 that is not after a moment, and the first that is not before it;
@@ -130,8 +131,7 @@ class WheelGeometry {
  private:
   std::array<std::uint64_t, kWheelLevelCount> tick_ = {};
   std::array<Divider, kWheelLevelCount> divider_ = {};
-  Divider coarse_divider_;
-  std::uint64_t coarse_unit_ = 1;
+  std::array<Divider, kWheelLevelCount> unit_divider_ = {};  // by 1 where offsets are exact
 };
 
 }  // namespace countwheel::detail

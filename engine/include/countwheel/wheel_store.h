@@ -40,7 +40,7 @@ struct WheelRing {
   std::vector<std::uint64_t> floor;     // level 2: the earliest hour filed in a slot, any round
   std::uint64_t mask = 0;
   std::uint64_t next = kNoSlot;  // no slot before this one is occupied
-  std::uint64_t count = 0;       // entries; level 1 only, the others are never asked
+  std::uint64_t count = 0;       // entries; right on level 1, the others are never asked
 
   std::uint64_t place_of(std::uint64_t slot) const noexcept { return slot & mask; }
   bool is_occupied(std::uint64_t place) const noexcept {
@@ -95,15 +95,28 @@ class WheelStore {
   // Puts an entry into the slot its deadline says. False if that slot is open or past: the caller
   // keeps it beside the run.
   bool file(std::uint32_t index, std::uint64_t stamp) noexcept {
-    if (stamp < reach_[0]) {
-      if (stamp < open_end_) [[unlikely]] {
-        return false;
-      }
-      put<0>(index, stamp);
-    } else if (stamp < reach_[1]) {
-      put<1>(index, stamp);
+    if (stamp < open_end_) [[unlikely]] {
+      return false;
+    }
+    // By arithmetic: for a mix of delays, a branch on the level is a guess, and half of them wrong.
+    const std::size_t level = (stamp >= reach_[0] ? 1U : 0U) + (stamp >= reach_[1] ? 1U : 0U);
+    WheelRing& ring = rings_[level];
+    const std::uint64_t slot = geometry_.slot_of(level, stamp);
+    const std::uint64_t place = ring.place_of(slot);
+    ChunkList& list = ring.slots[place];
+    ++ring.count;
+    if (slot < ring.next) [[unlikely]] {
+      ring.next = slot;
+      wake_by(geometry_.start_of(level, level == 0 ? slot : slot - 1));
+    }
+    if (level == 2 && slot < ring.floor[place]) [[unlikely]] {
+      ring.floor[place] = slot;
+    }
+    const WheelEntry entry{index, geometry_.offset_in(level, slot, stamp)};
+    if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
+      append_to_new_chunk(list, ring, place, entry);
     } else {
-      put<2>(index, stamp);
+      pool_.append_here(list, entry);
     }
     return true;
   }
@@ -283,33 +296,7 @@ class WheelStore {
   std::uint64_t ticks_in(std::size_t level) const noexcept { return ticks_[level]; }
 
  private:
-  template <std::size_t kLevel>
-  [[gnu::always_inline]] void put(std::uint32_t index, std::uint64_t stamp) noexcept {
-    WheelRing& ring = rings_[kLevel];
-    const std::uint64_t slot = geometry_.slot_of(kLevel, stamp);
-    const std::uint64_t place = ring.place_of(slot);
-    ChunkList& list = ring.slots[place];
-    const std::uint32_t offset = geometry_.offset_in(kLevel, slot, stamp);
-    if constexpr (kLevel == 1) {
-      ++ring.count;
-    }
-    if constexpr (kLevel == 2) {
-      if (slot < ring.floor[place]) {
-        ring.floor[place] = slot;
-      }
-    }
-    if (slot < ring.next) [[unlikely]] {
-      ring.next = slot;
-      wake_by(geometry_.start_of(kLevel, kLevel == 0 ? slot : slot - 1));
-    }
-    if (list.tail_end() == ChunkList::kFull) [[unlikely]] {
-      append_to_new_chunk(list, ring, place, {index, offset});
-    } else {
-      pool_.append_here(list, {index, offset});
-    }
-  }
-
-  // Apart and last, so that put() needs no registers saved.
+  // Apart and last, so that file() needs no registers saved.
   [[gnu::noinline]] void append_to_new_chunk(ChunkList& list,
                                              WheelRing& ring,
                                              std::uint64_t place,
