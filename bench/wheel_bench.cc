@@ -307,6 +307,23 @@ void memory(benchmark::State& state) {
   }
 }
 
+// The wheel whose timers are known by their index alone.
+void memory_of_index(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  const std::vector<std::int64_t> deadlines = deadlines_of(Spread::kWeek, count);
+  for (auto _ : state) {
+    countwheel::IndexWheel wheel({}, 0);
+    wheel.reserve(count);
+    timed(state, count, [&] {
+      for (const std::int64_t deadline_ns : deadlines) {
+        wheel.schedule(deadline_ns);
+      }
+    });
+    state.counters["bytes"] =
+        static_cast<double>(wheel.touched_bytes()) / static_cast<double>(count);
+  }
+}
+
 std::int64_t large_count() {
   const char* const text = std::getenv("COUNTWHEEL_BENCH_TIMERS");
   return text == nullptr ? 1'000'000 : std::max<std::int64_t>(std::atoll(text), 1);
@@ -337,6 +354,7 @@ void register_all() {
   pass("expire/one_instant", expire, Spread::kOneInstant);
   pass("expire/order_mix", expire, Spread::kOrderMix);
   pass("memory/week", memory);
+  pass("memory/index", memory_of_index);
   for (const std::int64_t count : {std::int64_t{10'000}, large_count()}) {
     benchmark::RegisterBenchmark("idle_tick", idle_tick)->Arg(count);
     benchmark::RegisterBenchmark("jump/hour", jump)->Arg(count)->UseManualTime()->Iterations(600);

@@ -65,7 +65,8 @@ std::string wheel_options_error(const WheelOptions& options) {
   return {};
 }
 
-bool TimingWheel::check_invariants(std::string* why) const {
+template <class Node>
+bool BasicTimingWheel<Node>::check_invariants(std::string* why) const {
   if (!core_.check_invariants(why)) {
     return false;
   }
@@ -93,5 +94,8 @@ bool TimingWheel::check_invariants(std::string* why) const {
   return live == slab_.live_count() ? true
                                     : detail::broken(why, "timers lost", live, slab_.live_count());
 }
+
+template bool BasicTimingWheel<detail::WheelNode>::check_invariants(std::string*) const;
+template bool BasicTimingWheel<detail::WheelIndexNode>::check_invariants(std::string*) const;
 
 }  // namespace countwheel

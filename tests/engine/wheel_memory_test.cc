@@ -118,6 +118,18 @@ TEST(WheelMemory, AMillionTimersTake42BytesEach) {
   EXPECT_LE(static_cast<double>(wheel.touched_bytes()) / kCount, 42.0);
 }
 
+TEST(WheelMemory, AMillionIndexesTake30BytesEach) {
+  constexpr std::size_t kCount = 1'000'000;
+  IndexWheel wheel({}, 0);
+  wheel.reserve(kCount);
+  std::mt19937_64 random(2);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    wheel.schedule(5 * kSecond +
+                   static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(7 * kDay)));
+  }
+  EXPECT_LE(static_cast<double>(wheel.touched_bytes()) / kCount, 30.0);
+}
+
 TEST(WheelMemory, DeadEntriesNeverOutnumberTheLiving) {
   // Order flow: nearly everything is cancelled long before its hour.
   constexpr std::size_t kLive = 50'000;

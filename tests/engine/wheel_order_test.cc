@@ -2,7 +2,10 @@
 // back, sinks that schedule.
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -276,6 +279,70 @@ TEST(WheelOrder, BlockHeightsInsteadOfNanoseconds) {
   EXPECT_EQ(values_of(expire(wheel, 999'999)), (std::vector<std::uint64_t>{1}));
   EXPECT_EQ(values_of(expire(wheel, 1'000'000)), (std::vector<std::uint64_t>{2}));
   EXPECT_EQ(values_of(expire(wheel, 90'000'000'000)), (std::vector<std::uint64_t>{3}));
+}
+
+// A slot is sorted digit by digit of its offsets, which have as many as the tick is long.
+TEST(WheelOrder, ACrowdedSlotIsSortedWhateverTheTick) {
+  std::mt19937_64 random(wheel_seed(17));
+  for (const std::int64_t tick_ns : {2L, 255L, 65'537L, 10'000'000L, 40'000'000L}) {
+    for (const std::size_t count : {39U, 40U, 41U, 1'000U, 9'000U}) {
+      WheelOptions options;
+      options.tick_ns = tick_ns;
+      TimingWheel wheel(options, 0);
+      std::vector<std::pair<std::int64_t, std::uint64_t>> expected;
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const auto offset = static_cast<std::int64_t>(random() % static_cast<unsigned>(tick_ns));
+        expected.emplace_back(100 * tick_ns + offset, i);
+        wheel.schedule(expected.back().first, i);
+      }
+      std::sort(expected.begin(), expected.end());
+      const std::vector<Expiry> expired = expire(wheel, 101 * tick_ns);
+      ASSERT_EQ(expired.size(), count);
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(expired[i].deadline_ns, expected[i].first) << tick_ns << " " << count;
+        ASSERT_EQ(expired[i].value, expected[i].second) << tick_ns << " " << count;
+      }
+    }
+  }
+}
+
+// The wheel without values: the same life, told by handles alone.
+TEST(WheelOrder, AnIndexWheelKeepsOrderAndRefusesStaleHandles) {
+  IndexWheel wheel({}, 0);
+  std::mt19937_64 random(wheel_seed(18));
+  std::vector<std::pair<std::int64_t, IndexWheel::Handle>> timers;
+  for (int i = 0; i < 5'000; ++i) {
+    const auto deadline_ns = static_cast<std::int64_t>(random() % (2 * kHour));
+    timers.emplace_back(deadline_ns, wheel.schedule(deadline_ns));
+  }
+  for (std::size_t i = 0; i < timers.size(); i += 3) {
+    const bool earlier = i % 2 == 0;
+    timers[i].first += earlier ? -timers[i].first / 2 : kSecond;
+    ASSERT_TRUE(wheel.reschedule(timers[i].second, timers[i].first));
+    ASSERT_EQ(wheel.deadline(timers[i].second), timers[i].first);
+    ASSERT_TRUE(wheel.cancel(timers[i + 1].second));
+    ASSERT_FALSE(wheel.cancel(timers[i + 1].second));
+    timers[i + 1].first = -1;
+  }
+  std::string why;
+  EXPECT_TRUE(wheel.check_invariants(&why)) << why;
+  std::erase_if(timers, [](const auto& timer) { return timer.first < 0; });
+  std::int64_t before_ns = 0;
+  std::size_t count = 0;
+  wheel.advance(3 * kHour, [&](std::span<const IndexWheel::Expired> batch) {
+    for (const IndexWheel::Expired& expired : batch) {
+      EXPECT_LE(before_ns, expired.deadline_ns);
+      before_ns = expired.deadline_ns;
+      count +=
+          std::count(
+              timers.begin(), timers.end(), std::pair(expired.deadline_ns, expired.handle)) == 1
+              ? 1U
+              : 0U;
+      EXPECT_FALSE(wheel.cancel(expired.handle));
+    }
+  });
+  EXPECT_EQ(count, timers.size());
+  EXPECT_EQ(wheel.size(), 0U);
 }
 
 }  // namespace

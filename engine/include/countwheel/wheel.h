@@ -49,10 +49,15 @@
 
 namespace countwheel {
 
-class TimingWheel {
+// TimingWheel and IndexWheel, below.
+template <class Node>
+class BasicTimingWheel {
+  using Slab = detail::BasicWheelSlab<Node>;
+
  public:
+  // Names one timer for ever. The default names none.
   using Handle = detail::WheelHandle;
-  using Expired = detail::WheelExpired;
+  using Expired = typename Slab::Due;
 
   struct Move {
     Handle handle;
@@ -62,16 +67,17 @@ class TimingWheel {
   static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
   // REQUIRES: wheel_options_error(options).empty()
-  TimingWheel(const WheelOptions& options, std::int64_t start_ns)
+  BasicTimingWheel(const WheelOptions& options, std::int64_t start_ns)
       : core_(options, start_ns, slab_) {}
 
   // A timer that expires at the first advance with now >= deadline. A deadline that has passed is
   // due in the next advance. Slack is what next_wake() may add to let wake-ups coalesce; it is kept
   // in microseconds, at most 71 minutes.
   // Answers a handle that names none only when 2^32 timers are pending.
-  Handle schedule(std::int64_t deadline_ns,
-                  std::uint64_t value,
-                  std::int64_t slack_ns = 0) noexcept;
+  Handle schedule(std::int64_t deadline_ns, std::uint64_t value, std::int64_t slack_ns = 0) noexcept
+      requires(Node::kHasValue);
+  // The same without value and slack.
+  Handle schedule(std::int64_t deadline_ns) noexcept requires(!Node::kHasValue);
 
   // True if and only if the timer was pending; it will not expire. Its node is free at once.
   bool cancel(Handle handle) noexcept;
@@ -107,7 +113,7 @@ class TimingWheel {
 
   std::size_t size() const noexcept { return slab_.live_count(); }
   std::optional<std::int64_t> deadline(Handle handle) const noexcept;
-  std::optional<std::uint64_t> value(Handle handle) const noexcept;
+  std::optional<std::uint64_t> value(Handle handle) const noexcept requires(Node::kHasValue);
 
   // No allocation afterwards while at most `timer_count` timers are pending.
   void reserve(std::size_t timer_count) noexcept {
@@ -133,33 +139,56 @@ class TimingWheel {
     return std::max(deadline_ns, kNotAlive + 1);
   }
 
-  detail::WheelSlab slab_;
-  WheelCore<detail::WheelSlab> core_;
+  Slab slab_;
+  WheelCore<Slab> core_;
   std::uint64_t sequence_ = 0;
 };
 
+// A timer carries a value of 64 bits: 41 bytes each at a million.
+using TimingWheel = BasicTimingWheel<detail::WheelNode>;
+// A timer is known by the index of its handle, which is small and dense: what belongs to it lies in
+// an array of the host's. 29 bytes each at a million.
+using IndexWheel = BasicTimingWheel<detail::WheelIndexNode>;
+
 // Implementation
 
-inline TimingWheel::Handle TimingWheel::schedule(std::int64_t deadline_ns,
-                                                 std::uint64_t value,
-                                                 std::int64_t slack_ns) noexcept {
+template <class Node>
+auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns,
+                                      std::uint64_t value,
+                                      std::int64_t slack_ns) noexcept -> Handle
+    requires(Node::kHasValue) {
   const std::uint32_t index = slab_.allocate();
-  if (index == detail::WheelSlab::kNoIndex) [[unlikely]] {
+  if (index == Slab::kNoIndex) [[unlikely]] {
     return {};
   }
   constexpr std::int64_t kSlackMax = std::numeric_limits<std::uint32_t>::max();
   const std::int64_t slack_us =
-      std::clamp<std::int64_t>(slack_ns / detail::WheelSlab::kSlackUnitNs, 0, kSlackMax);
-  detail::WheelNode& node = slab_.at(index);
+      std::clamp<std::int64_t>(slack_ns / Slab::kSlackUnitNs, 0, kSlackMax);
+  Node& node = slab_.at(index);
   node.deadline_ns = legal(deadline_ns);
-  node.set_order(++sequence_, false);
+  node.order = detail::wheel_order(++sequence_, false);
   node.value = value;
   node.slack_us = static_cast<std::uint32_t>(slack_us);
-  core_.insert(index, node.deadline_ns, slack_us * detail::WheelSlab::kSlackUnitNs);
+  core_.insert(index, node.deadline_ns, slack_us * Slab::kSlackUnitNs);
   return {index, node.generation};
 }
 
-inline bool TimingWheel::cancel(Handle handle) noexcept {
+template <class Node>
+auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns) noexcept -> Handle
+    requires(!Node::kHasValue) {
+  const std::uint32_t index = slab_.allocate();
+  if (index == Slab::kNoIndex) [[unlikely]] {
+    return {};
+  }
+  Node& node = slab_.at(index);
+  node.deadline_ns = legal(deadline_ns);
+  node.order = detail::wheel_order(++sequence_, false);
+  core_.insert(index, node.deadline_ns);
+  return {index, node.generation};
+}
+
+template <class Node>
+bool BasicTimingWheel<Node>::cancel(Handle handle) noexcept {
   if (slab_.find(handle.index, handle.generation) == nullptr) {
     return false;
   }
@@ -168,27 +197,33 @@ inline bool TimingWheel::cancel(Handle handle) noexcept {
   return true;
 }
 
-inline bool TimingWheel::reschedule(Handle handle, std::int64_t deadline_ns) noexcept {
-  detail::WheelNode* const node = slab_.find(handle.index, handle.generation);
+template <class Node>
+bool BasicTimingWheel<Node>::reschedule(Handle handle, std::int64_t deadline_ns) noexcept {
+  Node* const node = slab_.find(handle.index, handle.generation);
   if (node == nullptr) {
     return false;
   }
-  const std::int64_t before_ns = std::exchange(node->deadline_ns, legal(deadline_ns));
-  if (node->deadline_ns >= before_ns) {
-    node->set_order(++sequence_, node->deadline_ns > before_ns || node->is_moved());
+  const std::int64_t before_ns = node->deadline_ns;
+  const std::int64_t after_ns = legal(deadline_ns);
+  node->deadline_ns = after_ns;
+  if (after_ns >= before_ns) {
+    const bool moved = after_ns > before_ns || slab_.is_moved(handle.index);
+    node->order = detail::wheel_order(++sequence_, moved);
   } else {
-    node->set_order(++sequence_, false);
-    core_.insert_again(handle.index, node->deadline_ns);
+    node->order = detail::wheel_order(++sequence_, false);
+    core_.insert_again(handle.index, after_ns);
   }
   return true;
 }
 
-inline bool TimingWheel::touch(Handle handle, std::int64_t deadline_ns) noexcept {
-  const detail::WheelNode* const node = slab_.find(handle.index, handle.generation);
+template <class Node>
+bool BasicTimingWheel<Node>::touch(Handle handle, std::int64_t deadline_ns) noexcept {
+  const Node* const node = slab_.find(handle.index, handle.generation);
   return node != nullptr && (deadline_ns <= node->deadline_ns || reschedule(handle, deadline_ns));
 }
 
-inline std::size_t TimingWheel::cancel_batch(std::span<const Handle> handles) noexcept {
+template <class Node>
+std::size_t BasicTimingWheel<Node>::cancel_batch(std::span<const Handle> handles) noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < handles.size(); ++i) {
     if (i + kPrefetchAhead < handles.size() &&
@@ -200,7 +235,8 @@ inline std::size_t TimingWheel::cancel_batch(std::span<const Handle> handles) no
   return count;
 }
 
-inline std::size_t TimingWheel::reschedule_batch(std::span<const Move> moves) noexcept {
+template <class Node>
+std::size_t BasicTimingWheel<Node>::reschedule_batch(std::span<const Move> moves) noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < moves.size(); ++i) {
     if (i + kPrefetchAhead < moves.size() &&
@@ -212,18 +248,28 @@ inline std::size_t TimingWheel::reschedule_batch(std::span<const Move> moves) no
   return count;
 }
 
+template <class Node>
 template <class Sink>
-AdvanceResult TimingWheel::advance(std::int64_t now_ns, Sink&& sink, std::size_t limit) noexcept {
+AdvanceResult BasicTimingWheel<Node>::advance(std::int64_t now_ns,
+                                              Sink&& sink,
+                                              std::size_t limit) noexcept {
   return core_.advance(now_ns, sink, limit);
 }
 
-inline std::optional<std::int64_t> TimingWheel::deadline(Handle handle) const noexcept {
-  const detail::WheelNode* const node = slab_.find(handle.index, handle.generation);
-  return node == nullptr ? std::nullopt : std::optional(node->deadline_ns);
+template <class Node>
+std::optional<std::int64_t> BasicTimingWheel<Node>::deadline(Handle handle) const noexcept {
+  const Node* const node = slab_.find(handle.index, handle.generation);
+  if (node == nullptr) {
+    return std::nullopt;
+  }
+  const std::int64_t deadline_ns = node->deadline_ns;
+  return deadline_ns;
 }
 
-inline std::optional<std::uint64_t> TimingWheel::value(Handle handle) const noexcept {
-  const detail::WheelNode* const node = slab_.find(handle.index, handle.generation);
+template <class Node>
+std::optional<std::uint64_t> BasicTimingWheel<Node>::value(Handle handle) const noexcept
+    requires(Node::kHasValue) {
+  const Node* const node = slab_.find(handle.index, handle.generation);
   return node == nullptr ? std::nullopt : std::optional<std::uint64_t>(node->value);
 }
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <countwheel/assert.h>
@@ -20,22 +21,40 @@
 
 namespace countwheel::detail {
 
+// What says when a node is due, and since when.
+struct WheelOrder {
+  std::uint64_t word;  // {sequence 63, moved 1}
+
+  std::uint64_t sequence() const noexcept { return word >> 1; }
+  // Moved: the deadline is later than the entry.
+  bool is_moved() const noexcept { return (word & 1) != 0; }
+};
+
+constexpr WheelOrder wheel_order(std::uint64_t sequence, bool moved) noexcept {
+  return {sequence << 1 | (moved ? 1U : 0U)};
+}
+
+// One line or half of one: what an operation reads and writes is one miss.
 struct alignas(32) WheelNode {
+  static constexpr bool kHasValue = true;
+
   std::int64_t deadline_ns;
-  std::uint64_t order;  // {sequence 63, moved 1}
+  WheelOrder order;
   std::uint64_t value;
   std::uint32_t generation;
   std::uint32_t slack_us;
-
-  std::uint64_t sequence() const noexcept { return order >> 1; }
-  // Moved: the deadline is later than the entry.
-  bool is_moved() const noexcept { return (order & 1) != 0; }
-  void set_order(std::uint64_t sequence, bool moved) noexcept {
-    order = sequence << 1 | (moved ? 1U : 0U);
-  }
-  void clear_moved() noexcept { order &= ~std::uint64_t{1}; }
 };
 static_assert(sizeof(WheelNode) == 32);
+
+// For timers that are known by their index alone: no value, no slack.
+struct [[gnu::packed, gnu::aligned(4)]] WheelIndexNode {
+  static constexpr bool kHasValue = false;
+
+  std::int64_t deadline_ns;
+  WheelOrder order;
+  std::uint32_t generation;
+};
+static_assert(sizeof(WheelIndexNode) == 20);
 
 // Names one timer for ever. The default names none.
 struct WheelHandle {
@@ -52,8 +71,13 @@ struct WheelExpired {
   std::int64_t deadline_ns;
   WheelHandle handle;
 };
+struct WheelExpiredIndex {
+  std::int64_t deadline_ns;
+  WheelHandle handle;
+};
 
-class WheelSlab {
+template <class Node>
+class BasicWheelSlab {
  public:
   static constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();
   // A slot whose next generation would be 0 again is never used again.
@@ -63,45 +87,60 @@ class WheelSlab {
   // The Home of a WheelCore.
   static constexpr bool kLazyMoves = true;
   std::int64_t deadline_of(std::uint32_t index) const noexcept { return at(index).deadline_ns; }
-  std::uint64_t sequence_of(std::uint32_t index) const noexcept { return at(index).sequence(); }
+  std::uint64_t sequence_of(std::uint32_t index) const noexcept {
+    const WheelOrder order = at(index).order;
+    return order.sequence();
+  }
   std::int64_t slack_of(std::uint32_t index) const noexcept {
-    return std::int64_t{at(index).slack_us} * kSlackUnitNs;
+    if constexpr (Node::kHasValue) {
+      return std::int64_t{at(index).slack_us} * kSlackUnitNs;
+    } else {
+      return 0;
+    }
   }
   std::size_t live_count() const noexcept { return live_; }
-  using Due = WheelExpired;
+  using Due = std::conditional_t<Node::kHasValue, WheelExpired, WheelExpiredIndex>;
   Due take(std::uint32_t index, std::int64_t deadline_ns) noexcept {
-    const WheelNode& node = at(index);
-    const Due due{node.value, deadline_ns, {index, node.generation}};
+    const Node& node = at(index);
+    Due due;
+    if constexpr (Node::kHasValue) {
+      due.value = node.value;
+    }
+    due.deadline_ns = deadline_ns;
+    due.handle = {index, node.generation};
     free(index);
     return due;
   }
   void prefetch(std::uint32_t index) const noexcept { __builtin_prefetch(&at(index), 1); }
-  bool is_moved(std::uint32_t index) const noexcept { return at(index).is_moved(); }
+  bool is_moved(std::uint32_t index) const noexcept {
+    const WheelOrder order = at(index).order;
+    return order.is_moved();
+  }
   // True if the node was waiting to be filed anew; it does not wait any more.
   bool claim_move(std::uint32_t index) noexcept {
-    WheelNode& node = at(index);
-    const bool moved = node.is_moved();
-    node.clear_moved();
-    return moved;
+    Node& node = at(index);
+    const WheelOrder order = node.order;
+    node.order = wheel_order(order.sequence(), false);
+    return order.is_moved();
   }
 
-  WheelNode& at(std::uint32_t index) noexcept {
+  Node& at(std::uint32_t index) noexcept {
     return nodes_[index / kBlockNodes][index % kBlockNodes];
   }
-  const WheelNode& at(std::uint32_t index) const noexcept {
+  const Node& at(std::uint32_t index) const noexcept {
     return nodes_[index / kBlockNodes][index % kBlockNodes];
   }
 
   // The node of a handle, or nothing if the timer has expired or was cancelled.
-  WheelNode* find(std::uint32_t index, std::uint32_t generation) noexcept {
+  Node* find(std::uint32_t index, std::uint32_t generation) noexcept {
     if (index >= capacity_) {
       return nullptr;
     }
-    WheelNode& node = at(index);
+    Node& node = at(index);
     return node.generation == generation && node.deadline_ns != kNotAlive ? &node : nullptr;
   }
-  const WheelNode* find(std::uint32_t index, std::uint32_t generation) const noexcept {
-    return const_cast<WheelSlab*>(this)->find(index, generation);
+  const Node* find(std::uint32_t index, std::uint32_t generation) const noexcept {
+    return const_cast<BasicWheelSlab*>(this)->find(index, generation);
   }
 
   // A free slot, its generation ready to be used; kNoIndex if 2^32 - 1 are taken.
@@ -117,7 +156,7 @@ class WheelSlab {
 
   // REQUIRES: the slot is in use.
   void free(std::uint32_t index) noexcept {
-    WheelNode& node = at(index);
+    Node& node = at(index);
     node.deadline_ns = kNotAlive;
     --live_;
     if (node.generation == kLastGeneration) [[unlikely]] {
@@ -141,7 +180,7 @@ class WheelSlab {
   std::size_t capacity() const noexcept { return capacity_; }
   std::size_t retired_count() const noexcept { return retired_; }
   std::size_t touched_bytes() const noexcept {
-    return capacity_ * sizeof(WheelNode) + (free_.size() + some_.size()) * 8;
+    return capacity_ * sizeof(Node) + (free_.size() + some_.size()) * 8;
   }
 
  private:
@@ -177,16 +216,16 @@ class WheelSlab {
     }
     if (capacity_ % kBlockNodes == 0) {
       blocks_.emplace_back(
-          std::size_t{kBlockNodes} * sizeof(WheelNode),
+          std::size_t{kBlockNodes} * sizeof(Node),
           count >= kBlockNodes ? ZeroedBlock::Use::kFilledNow : ZeroedBlock::Use::kByAndBy);
-      nodes_.push_back(blocks_.back().as<WheelNode>());
+      nodes_.push_back(blocks_.back().as<Node>());
       free_.resize(capacity_ / 64 + kBlockNodes / 64);
       some_.resize(capacity_ / 4096 + kBlockNodes / 4096);
     }
     const std::size_t room = kBlockNodes - capacity_ % kBlockNodes;
     const std::size_t end = capacity_ + std::min(room, (count + 63) / 64 * 64);
     for (; capacity_ < end; ++capacity_) {
-      WheelNode& node = at(static_cast<std::uint32_t>(capacity_));
+      Node& node = at(static_cast<std::uint32_t>(capacity_));
       node.deadline_ns = kNotAlive;
       node.generation = 1;
       free_[capacity_ / 64] |= std::uint64_t{1} << capacity_ % 64;
@@ -196,7 +235,7 @@ class WheelSlab {
   }
 
   std::vector<ZeroedBlock> blocks_;
-  std::vector<WheelNode*> nodes_;       // where each block begins
+  std::vector<Node*> nodes_;            // where each block begins
   std::vector<std::uint64_t> free_;     // one bit a slot
   std::vector<std::uint64_t> some_;     // one bit a word of free_ that is not zero
   std::size_t word_ = ~std::size_t{0};  // the word whose slots are being handed out,
@@ -205,6 +244,8 @@ class WheelSlab {
   std::size_t retired_ = 0;
   std::size_t capacity_ = 0;
 };
+
+using WheelSlab = BasicWheelSlab<WheelNode>;
 
 }  // namespace countwheel::detail
 
