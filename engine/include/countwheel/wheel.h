@@ -153,9 +153,9 @@ using IndexWheel = BasicTimingWheel<detail::WheelIndexNode>;
 // Implementation
 
 template <class Node>
-auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns,
-                                      std::uint64_t value,
-                                      std::int64_t slack_ns) noexcept -> Handle
+inline auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns,
+                                             std::uint64_t value,
+                                             std::int64_t slack_ns) noexcept -> Handle
     requires(Node::kHasValue) {
   const std::uint32_t index = slab_.allocate();
   if (index == Slab::kNoIndex) [[unlikely]] {
@@ -174,7 +174,7 @@ auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns,
 }
 
 template <class Node>
-auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns) noexcept -> Handle
+inline auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns) noexcept -> Handle
     requires(!Node::kHasValue) {
   const std::uint32_t index = slab_.allocate();
   if (index == Slab::kNoIndex) [[unlikely]] {
@@ -188,7 +188,7 @@ auto BasicTimingWheel<Node>::schedule(std::int64_t deadline_ns) noexcept -> Hand
 }
 
 template <class Node>
-bool BasicTimingWheel<Node>::cancel(Handle handle) noexcept {
+inline bool BasicTimingWheel<Node>::cancel(Handle handle) noexcept {
   if (slab_.find(handle.index, handle.generation) == nullptr) {
     return false;
   }
@@ -198,7 +198,7 @@ bool BasicTimingWheel<Node>::cancel(Handle handle) noexcept {
 }
 
 template <class Node>
-bool BasicTimingWheel<Node>::reschedule(Handle handle, std::int64_t deadline_ns) noexcept {
+inline bool BasicTimingWheel<Node>::reschedule(Handle handle, std::int64_t deadline_ns) noexcept {
   Node* const node = slab_.find(handle.index, handle.generation);
   if (node == nullptr) {
     return false;
@@ -217,7 +217,7 @@ bool BasicTimingWheel<Node>::reschedule(Handle handle, std::int64_t deadline_ns)
 }
 
 template <class Node>
-bool BasicTimingWheel<Node>::touch(Handle handle, std::int64_t deadline_ns) noexcept {
+inline bool BasicTimingWheel<Node>::touch(Handle handle, std::int64_t deadline_ns) noexcept {
   const Node* const node = slab_.find(handle.index, handle.generation);
   return node != nullptr && (deadline_ns <= node->deadline_ns || reschedule(handle, deadline_ns));
 }

@@ -93,8 +93,8 @@ class WheelStore {
   void wake_by(std::uint64_t stamp) noexcept { quiet_until_ = std::min(quiet_until_, stamp); }
 
   // Puts an entry into the slot its deadline says. False if that slot is open or past: the caller
-  // keeps it beside the run.
-  bool file(std::uint32_t index, std::uint64_t stamp) noexcept {
+  // keeps it beside the run. Inlined by force: a call costs a sixth of a schedule.
+  [[gnu::always_inline]] bool file(std::uint32_t index, std::uint64_t stamp) noexcept {
     if (stamp < open_end_) [[unlikely]] {
       return false;
     }
