@@ -1,10 +1,7 @@
-// What the benchmarks of the whole engine share: a directory of their own, an engine on it, and
-// percentiles of samples.
+// What the benchmarks of the whole engine share: a directory of their own and an engine on it.
 #ifndef COUNTWHEEL_BENCH_BENCH_ENGINE_H_
 #define COUNTWHEEL_BENCH_BENCH_ENGINE_H_
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -12,19 +9,14 @@
 #include <string>
 #include <sys/resource.h>
 #include <utility>
-#include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include <countwheel/recovery.h>
 
+#include "row.h"
+
 namespace countwheel::bench {
-
-using Clock = std::chrono::steady_clock;
-
-inline double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // CPU seconds of the whole process, all threads.
 inline double cpu_seconds() {
@@ -78,25 +70,6 @@ inline std::unique_ptr<Engine> open_engine(benchmark::State& state,
     return nullptr;
   }
   return engine;
-}
-
-inline double quantile(std::vector<double>& samples, double q) {
-  if (samples.empty()) {
-    return 0;
-  }
-  const auto rank = static_cast<std::size_t>(q * static_cast<double>(samples.size() - 1));
-  std::nth_element(
-      samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(rank), samples.end());
-  return samples[rank];
-}
-
-inline void report_quantiles(benchmark::State& state,
-                             const std::string& prefix,
-                             std::vector<double>& samples) {
-  state.counters[prefix + "p50"] = quantile(samples, 0.5);
-  state.counters[prefix + "p99"] = quantile(samples, 0.99);
-  state.counters[prefix + "p999"] = quantile(samples, 0.999);
-  state.counters[prefix + "max"] = quantile(samples, 1.0);
 }
 
 // Resident memory of this process.

@@ -1,0 +1,156 @@
+"""`./dev bench` without names of programs: runs the rows, prints the table, writes the files.
+
+exit codes: 0 measured; 1 a benchmark failed; 2 usage; 3 interrupted; 4 a significant regression.
+"""
+
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+
+import compare
+import environment
+import measure
+import programs
+import report
+import results
+import rows as rows_module
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+BUILD = os.path.join(ROOT, "build", "release")
+# Quick and default runs give up repetitions to end in time; the first run of each row is kept.
+BUDGET_SECONDS = {rows_module.QUICK: 40, rows_module.DEFAULT: 340, rows_module.FULL: 1740}
+IDLE_SECONDS = {rows_module.QUICK: 3, rows_module.DEFAULT: 5, rows_module.FULL: 60}
+FORMAT = 1
+
+
+def parser():
+    made = argparse.ArgumentParser(prog="./dev bench", add_help=False)
+    made.add_argument("--quick", action="store_true")
+    made.add_argument("--full", action="store_true")
+    made.add_argument("--rows", action="append", metavar="GLOB")
+    made.add_argument("--list", action="store_true")
+    made.add_argument("--repetitions", type=int, metavar="N")
+    made.add_argument("--json", metavar="FILE")
+    made.add_argument("--markdown", metavar="FILE")
+    made.add_argument("--compare", nargs="+", metavar="FILE")
+    made.add_argument("--scale", action="store_true")
+    return made
+
+
+def chosen_rows(arguments, wanted_set):
+    """The rows of the set; with --rows those that match, of any set."""
+    found = rows_module.all_rows()
+    if not arguments.rows:
+        return [row for row in found if rows_module.in_set(row, wanted_set)]
+    patterns = [pattern for given in arguments.rows for pattern in given.split(",")]
+    return [row for row in found
+            if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in patterns)]
+
+
+def list_rows(rows):
+    for row in rows:
+        target = row.target.text if row.target else ""
+        print(f"{row.name:<44} {row.set:<8} {row.unit:<14} {target}".rstrip())
+
+
+def as_document(found, machine, noisy, skipped, wanted_set, complete):
+    return {
+        "format": FORMAT,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "set": wanted_set,
+        "complete": complete,
+        "environment": machine,
+        "noise": noisy,
+        "skipped": skipped,
+        "rows": [results.to_json(result) for result in found],
+    }
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(arguments, rows, wanted_set, scratch):
+    """Measures; answers (document, exit code)."""
+    base = compare.load(arguments.compare[0]) if arguments.compare else None
+    begin, steal = time.monotonic(), environment.steal_seconds()
+    machine = environment.fingerprint(ROOT, BUILD, scratch)
+    noisy = environment.noise()
+    for warning in environment.warnings(machine, noisy):
+        say(f"warning: {warning}")
+    found = programs.Programs(os.path.join(BUILD, "bin"), scratch, {
+        "COUNTWHEEL_BENCH_IDLE_SECONDS": str(IDLE_SECONDS[wanted_set])})
+    planned = measure.measurements_for(rows, found, wanted_set)
+    for line in found.skipped:
+        say(f"skipped: {line}")
+    budget = None if arguments.repetitions or base else (
+        BUDGET_SECONDS[wanted_set] - (time.monotonic() - begin))
+    repetitions = arguments.repetitions or (5 if base else 3)
+    complete = measure.run_all(planned, found, repetitions, budget, measure.Progress())
+    noisy["steal_seconds_of_run"] = round(environment.steal_seconds() - steal, 2)
+    noisy["seconds_of_run"] = round(time.monotonic() - begin)
+    table = results.results_of(rows, planned)
+    print(report.text_table(table))
+    print()
+    print(report.environment_line(machine))
+    print(f"{report.summary(table)}; {noisy['seconds_of_run']} s, "
+          f"{noisy['steal_seconds_of_run']} s of processor time given to others")
+    document = as_document(table, machine, noisy, found.skipped, wanted_set, complete)
+    if arguments.json:
+        write(arguments.json, json.dumps(document, indent=1) + "\n")
+    if arguments.markdown:
+        command = "./dev bench " + shlex.join(
+            argument for argument in sys.argv[1:] if not argument.startswith("/"))
+        write(arguments.markdown, report.markdown(table, machine, command.strip()))
+    failures = [item.failed for item in planned if item.failed]
+    for failure in failures:
+        say(f"failed: {failure}")
+    if base:
+        return print_comparison(base, document) or int(bool(failures))
+    return 3 if not complete else int(bool(failures))
+
+
+def print_comparison(base, newer):
+    print()
+    differences = compare.compare(base, newer)
+    print(compare.text_of(differences))
+    return 4 if any(item.regression for item in differences) else 0
+
+
+def main():
+    arguments = parser().parse_args()
+    if arguments.quick and arguments.full:
+        parser().error("--quick and --full are two sets; choose one")
+    if arguments.compare and len(arguments.compare) > 2:
+        parser().error("--compare takes one file, or two")
+    wanted_set = (rows_module.QUICK if arguments.quick
+                  else rows_module.FULL if arguments.full else rows_module.DEFAULT)
+    if arguments.compare and len(arguments.compare) == 2:
+        return print_comparison(*(compare.load(path) for path in arguments.compare))
+    rows = chosen_rows(arguments, rows_module.FULL if arguments.list else wanted_set)
+    if not rows:
+        parser().error(f"no row matches {', '.join(arguments.rows)}; --list names them")
+    if arguments.list:
+        list_rows(rows)
+        return 0
+    scratch = tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("COUNTWHEEL_BENCH_DIR", BUILD))
+    try:
+        return run(arguments, rows, wanted_set, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

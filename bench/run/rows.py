@@ -1,0 +1,200 @@
+"""The one table of rows: what is measured, by which benchmark, and what has to be reached.
+
+A row is a figure. Its benchmark runs once in a process of its own and leaves the figure in a
+counter: `value` when the row is called as the benchmark, else what follows of the row's name. A
+peer's benchmark is called as ours or as the row, with /PEER behind it.
+"""
+
+import dataclasses
+
+QUICK, DEFAULT, FULL = "quick", "default", "full"
+SETS = (QUICK, DEFAULT, FULL)  # Each holds those before it.
+LOWER, HIGHER = "lower", "higher"
+
+IN_PROCESS = ("asio", "libuv", "libevent", "libev", "multimap", "priority_queue", "hashed_wheel",
+              "cascading_wheel", "netty")
+LOOPS = ("asio", "libuv", "libevent", "libev", "netty")
+REDIS = ("redis_always", "redis_everysec")
+SERVERS = REDIS + ("beanstalkd", "postgresql")
+POLLERS = ("redis_poll10", "redis_poll100", "beanstalkd", "postgresql")
+PEER_PROGRAMS = {"timer_peers_bench": DEFAULT, "server_peers_bench": FULL}
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What has to hold, all of it; `text` says the same in words."""
+    text: str
+    limit: float | None = None   # At most, or at least where higher is better.
+    times: float | None = None   # So many times better than the row's peer, in the same run.
+    row: str | None = None       # Not worse than this other row of the same run ...
+    factor: float = 1.0          # ... times this.
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    unit: str
+    program: str
+    benchmark: str
+    counter: str
+    better: str
+    target: Target | None
+    peer: str | None       # The one that the target names, or that is shown first.
+    peers: tuple
+    set: str
+    repetitions_max: int   # 0: as many as are asked for.
+    exact: bool            # The same at every run: any difference is one.
+    absent: str            # Why there is no benchmark of it yet; usually nothing.
+
+
+class _Table:
+    """Collects rows; what several rows have in common is said once."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, names, unit, program, better=LOWER, benchmark=None, counter=None, target=None,
+            peer=None, peers=(), belongs=DEFAULT, repetitions_max=0, exact=False, absent=""):
+        for name in names.split():
+            shown = benchmark or name
+            found = counter or (name[len(shown) + 1:] if name.startswith(shown + ".") else "value")
+            self.rows.append(Row(name, unit, program, shown, found, better, target, peer,
+                                 tuple(peers), belongs, repetitions_max, exact, absent))
+
+
+def _at_most(limit, unit, **more):
+    return Target(f"<= {limit:g} {unit}", limit, **more)
+
+
+def _wheel(table):
+    for call, at_1m, at_10m in (("schedule", 8, 10), ("cancel", 17, 22), ("reschedule", 33, 42)):
+        common = {"unit": "ns", "program": "wheel_bench", "peer": "asio", "peers": IN_PROCESS}
+        table.add(f"wheel.{call}.10k", **common)
+        table.add(f"wheel.{call}.1m", belongs=QUICK, **common,
+                  target=Target(f"<= {at_1m} ns, >= 20x Asio", at_1m, times=20))
+        table.add(f"wheel.{call}.10m", belongs=FULL, target=_at_most(at_10m, "ns"), **common)
+    common = {"unit": "ns", "program": "wheel_bench", "peer": "asio", "peers": IN_PROCESS}
+    table.add("wheel.cancel_batch.1m", target=_at_most(9, "ns"), **common)
+    table.add("wheel.reschedule_batch.1m", target=_at_most(14, "ns"), **common)
+    table.add("wheel.expire_same.100k", target=_at_most(5, "ns"), **common)
+    table.add("wheel.expire_same.1m", target=_at_most(5, "ns"), belongs=QUICK, **common)
+    table.add("wheel.expire_spread.1m", target=_at_most(10, "ns"), belongs=QUICK, **common)
+    common.update(benchmark="wheel.ticks.1m", belongs=QUICK)
+    common.update(unit="ms", peer="cascading_wheel")
+    table.add("wheel.cascade_worst.1m", counter="cascade_worst.1m", target=_at_most(0.1, "ms"),
+              **common)
+    common.update(unit="us")
+    table.add("wheel.advance_p9999.1m", counter="advance_p9999.1m", target=_at_most(3, "us"),
+              **common)
+    common.update(unit="entries", exact=True)
+    table.add("wheel.cascade_moved.1m", counter="cascade_moved.1m", target=_at_most(64, "entries"),
+              **common)
+    common = {"unit": "ns", "program": "wheel_bench", "peer": "cascading_wheel",
+              "peers": IN_PROCESS}
+    table.add("wheel.idle_tick.1m", target=_at_most(1.5, "ns"), **common)
+    table.add("wheel.jump_1h", target=_at_most(1000, "ns"), **common)
+    common.update(unit="B", peer="asio", exact=True, repetitions_max=1)
+    table.add("wheel.bytes.exact", target=_at_most(42, "B"), **common)
+    table.add("wheel.bytes.index", target=_at_most(30, "B"), **common)
+
+
+def _calls(table):
+    engine = "engine_bench"
+    for rate, belongs in (("1k", DEFAULT), ("10k", QUICK), ("100k", DEFAULT), ("max", DEFAULT)):
+        name = f"engine.submit.{rate}"
+        table.add(name, "ns", engine, belongs=belongs, target=_at_most(150, "ns"), peers=REDIS)
+        table.add(f"{name}.p99", "ns", engine, belongs=belongs, benchmark=name,
+                  target=None if rate == "1k" else _at_most(1000, "ns"))
+    for name, least, belongs, peer in (("1", 1 / 1.2, QUICK, "redis_always"),
+                                       ("32", 0.55 * 32, DEFAULT, "redis_always"),
+                                       ("async32", 0.75 * 32, DEFAULT, "redis_always")):
+        text = "p50 <= 1.2x fdatasync" if name == "1" else f">= {least:.3g}x fdatasync/s"
+        table.add(f"engine.schedule_durable.{name}", "x fdatasync/s", "waiting_bench", HIGHER,
+                  belongs=belongs, target=Target(text, least), peer=peer, peers=SERVERS)
+    for size, belongs in (("10k", DEFAULT), ("100k", QUICK), ("1m", DEFAULT), ("5m", FULL)):
+        flat = size == "1m"
+        target = Target(">= 1.5 M/s" + (", within 20 % of 100 k" if flat else ""), 1.5e6,
+                        row="engine.cancel.100k" if flat else None, factor=0.8)
+        table.add(f"engine.cancel.{size}", "ops/s", engine, HIGHER, belongs=belongs, target=target,
+                  peer="redis_everysec", peers=SERVERS)
+    for level in ("disk", "os", "memory"):
+        table.add(f"engine.durable_ops.{level}", "ops/s", engine, HIGHER, peers=SERVERS,
+                  peer="redis_always" if level == "disk" else "redis_everysec")
+    common = {"unit": "ops/s", "program": engine, "better": HIGHER, "peers": REDIS}
+    disk = Target(">= 3 M/s, >= 12x Redis always", 3e6, times=12)
+    name = "engine.order_mix.disk"
+    table.add(name, belongs=QUICK, target=disk, peer="redis_always", **common)
+    table.add(f"{name}.payload100", peer="redis_always", **common)
+    table.add("engine.order_mix.os", target=Target(">= 4 M/s", 4e6), peer="redis_everysec",
+              **common)
+    table.add("engine.order_mix.os.payload100", peer="redis_everysec", **common)
+    table.add("engine.cpu_per_op", "us", engine, belongs=QUICK, benchmark=name,
+              counter="cpu_per_op", target=_at_most(0.5, "us"))
+    table.add("engine.bytes_per_task", "B", engine, belongs=QUICK, repetitions_max=1,
+              target=_at_most(64, "B"), peer="redis_everysec", peers=SERVERS)
+
+
+LATENESS = {
+    "engine.lateness.exact.10k.handover.p50": _at_most(40, "us"),
+    "engine.lateness.exact.10k.handover.p99": _at_most(100, "us"),
+    "engine.lateness.exact.10k.start.p50": _at_most(50, "us"),
+    "engine.lateness.exact.10k.start.p99": _at_most(150, "us"),
+    "engine.lateness.tick.10k.handover.p999": _at_most(10_200, "us"),
+    "engine.lateness.tick.idle.handover.p999": _at_most(10_200, "us"),
+}
+
+
+def _expiry(table):
+    program = "expiry_bench"
+    for precision in ("tick", "exact"):
+        for load in ("idle", "10k"):
+            benchmark = f"engine.lateness.{precision}.{load}"
+            quick = benchmark == "engine.lateness.exact.10k"
+            for moment in ("handover", "start"):
+                for mark in ("p50", "p99", "p999"):
+                    name = f"{benchmark}.{moment}.{mark}"
+                    table.add(name, "us", program, benchmark=benchmark, target=LATENESS.get(name),
+                              belongs=QUICK if quick else DEFAULT,
+                              peer="netty" if precision == "tick" else "asio",
+                              peers=LOOPS + POLLERS)
+    for wait, p50, p999 in (("hybrid", _at_most(10, "us"), None),
+                            ("fifo", None, _at_most(150, "us"))):
+        benchmark = f"engine.lateness.exact.10k.{wait}"
+        table.add(f"{benchmark}.handover.p50", "us", program, benchmark=benchmark, target=p50)
+        table.add(f"{benchmark}.handover.p999", "us", program, benchmark=benchmark, target=p999)
+    common = {"unit": "ms", "program": program, "peers": LOOPS + POLLERS, "peer": "asio"}
+    table.add("engine.herd.100k", belongs=QUICK, target=_at_most(8, "ms"), **common)
+    table.add("engine.herd.1m", target=_at_most(100, "ms"), **common)
+    table.add("engine.herd_slow", "ms", program, target=Target(
+        "<= 2x engine.herd.100k: one of two workers is held", row="engine.herd.100k", factor=2))
+    table.add("engine.idle_cpu.10ms engine.idle_cpu.1ms engine.idle_cpu.drain", "% of a core",
+              program, repetitions_max=1, target=_at_most(0.05, "%"), peer="netty",
+              peers=("netty",) + POLLERS)
+
+
+def _recovery(table):
+    common = {"unit": "s", "program": "recovery_bench", "peer": "redis_always", "peers": SERVERS}
+    table.add("recovery.full.1m", belongs=QUICK, target=_at_most(0.3, "s"), **common)
+    table.add("recovery.full.10m", belongs=FULL, target=_at_most(1.5, "s"), **common)
+    table.add("recovery.full.clean.1m", **common, target=Target(
+        "<= 1.1x recovery.full.1m", row="recovery.full.1m", factor=1.1))
+    table.add("recovery.ready.1m", target=_at_most(0.3, "s"), **common)
+    table.add("recovery.ready.10m", belongs=FULL, target=_at_most(1.5, "s"), **common)
+    common = {"program": "recovery_bench", "benchmark": "log.churn", "repetitions_max": 1,
+              "peers": SERVERS}
+    table.add("log.bytes_per_task", "B", counter="bytes_per_task", peer="redis_always",
+              target=Target("<= 2x live bytes + 48 MiB of memtables, at least 64 MiB + 48 MiB",
+                            117.4), **common)
+    table.add("log.write_amplification", "x", counter="write_amplification", exact=False,
+              target=_at_most(2, "x"), **common)
+
+
+def all_rows():
+    table = _Table()
+    for part in (_wheel, _calls, _expiry, _recovery):
+        part(table)
+    return table.rows
+
+
+def in_set(row, wanted):
+    return SETS.index(row.set) <= SETS.index(wanted)
