@@ -1,223 +1,132 @@
-// Throughput of the whole engine: submit and cancel from one thread, no key, 16-byte payload, the
-// log on disk. The order mix is that of real order flow: everything scheduled is cancelled, 17 % of
-// the cancels aim at the last 1,000 schedules.
+// What calls cost their caller, and what a pending task costs in memory. The log is on disk, the
+// payload 16 bytes.
 #include <random>
 
 #include "bench_engine.h"
+#include "engine_load.h"
 
 namespace countwheel::bench {
 namespace {
 
 constexpr std::string_view kPayload = "0123456789abcdef";
 
-TaskSpec spec(Durability durability) {
-  return {.type = "bench",
-          .deadline = after(std::chrono::hours(8)),
-          .payload = kPayload,
-          .durability = durability};
-}
-
-// Keeps `resident` tasks alive and replaces them one by one.
-class Mix {
- public:
-  Mix(Engine& engine, Durability durability) : engine_(engine), durability_(durability) {}
-
-  void fill(std::size_t resident) {
-    for (std::size_t i = 0; i < resident; ++i) {
-      schedule();
-    }
-    (void)engine_.flush(durability_);
-  }
-
-  void schedule() {
-    const Result<Submitted> submitted = engine_.submit(spec(durability_));
-    if (submitted.ok()) {
-      live_.push_back(submitted->id);
-      last_ = submitted->lsn;
-    }
-  }
-
-  void cancel() {
-    const std::size_t reach = std::min<std::size_t>(live_.size(), 1000);
-    const bool young = random_() % 100 < 17;
-    const std::size_t place =
-        young ? live_.size() - 1 - random_() % reach : random_() % live_.size();
-    const Change change = engine_.submit_cancel(live_[place]);
-    last_ = change.lsn;
-    live_[place] = live_.back();
-    live_.pop_back();
-  }
-
-  // The producer never runs more than this ahead of the log.
-  void pace() {
-    constexpr std::uint64_t kAhead = 200'000;
-    if (last_.value > kAhead && engine_.durable_lsn(durability_).value < last_.value - kAhead) {
-      (void)engine_.wait_durable({last_.value - kAhead / 2}, durability_);
-    }
-  }
-
- private:
-  Engine& engine_;
-  Durability durability_;
-  std::vector<TaskId> live_;
-  std::minstd_rand random_{1};
-  Lsn last_;
-};
-
-// engine.order_mix: logged operations a second.
-void order_mix(benchmark::State& state, Durability durability, std::size_t resident) {
-  constexpr std::size_t kPairs = 1'500'000;
-  for (auto unused : state) {
-    Directory directory;
-    OpenOptions options;
-    options.engine.durability = durability;
-    std::unique_ptr<Engine> engine = open_engine(state, directory, std::move(options));
-    if (!engine) {
-      return;
-    }
-    Mix mix(*engine, durability);
-    mix.fill(resident);
-    const Stats before = engine->stats();
-    const double cpu = cpu_seconds();
+// What reading the clock twice costs by itself, which every sample holds once.
+double clock_ns() {
+  std::vector<double> samples;
+  for (int i = 0; i < 20'000; ++i) {
     const Clock::time_point start = Clock::now();
-    for (std::size_t i = 0; i < kPairs; ++i) {
-      mix.schedule();
-      mix.cancel();
-      if (i % 256 == 0) {
-        mix.pace();
-      }
-    }
-    (void)engine->flush(durability);
-    const double seconds = seconds_since(start);
-    const Stats after = engine->stats();
-    const auto ops = static_cast<double>(after.ops - before.ops);
-    const auto elided = static_cast<double>(after.elided - before.elided);
-    state.SetIterationTime(seconds);
-    state.counters["logged_per_s"] = (ops - elided) / seconds;
-    state.counters["elided_share"] = elided / ops;
-    state.counters["cpu_us_per_op"] = (cpu_seconds() - cpu) * 1e6 / ops;
-    state.counters["ops_per_sync"] = ops / static_cast<double>(std::max<std::uint64_t>(
-                                               after.journal.syncs - before.journal.syncs, 1));
+    samples.push_back(seconds_since(start) * 1e9);
   }
+  return quantile(samples, 0.5);
 }
-BENCHMARK_CAPTURE(order_mix, disk, Durability::kDisk, 100'000)
-    ->Name("engine.order_mix.disk")
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(order_mix, os, Durability::kOs, 100'000)
-    ->Name("engine.order_mix.os")
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(order_mix, memory, Durability::kMemory, 100'000)
-    ->Name("engine.order_mix.memory")
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(order_mix, disk_1m, Durability::kDisk, 1'000'000)
-    ->Name("engine.order_mix.disk.1m_resident")
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
 
-// engine.submit.{rate}: what one submit() costs its caller, at a constant rate.
-void submit_at(benchmark::State& state) {
-  const auto rate = state.range(0);
+// What one submit() costs its caller, less the clock. At a rate the calls come at moments fixed
+// before (open loop), and the time from the return to the next moment is spent waiting; flat out
+// (rate 0) the caller is held back only by how far it may be ahead of the log.
+void submit_at(benchmark::State& state, std::int64_t rate) {
   Directory directory;
   std::unique_ptr<Engine> engine = open_engine(state, directory);
   if (!engine) {
     return;
   }
+  const auto calls =
+      static_cast<std::size_t>(rate == 0 ? 1'000'000 : std::min<std::int64_t>(rate * 2, 100'000));
   std::vector<double> samples;
-  const auto calls = static_cast<std::size_t>(rate);
-  for (auto unused : state) {
-    const Clock::time_point begin = Clock::now();
-    for (std::size_t i = 0; i < calls; ++i) {
+  samples.reserve(calls);
+  const double clock = clock_ns();
+  std::uint64_t last_lsn = 0;
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < calls; ++i) {
+    if (rate != 0) {
       const auto due =
           begin + std::chrono::nanoseconds(static_cast<std::int64_t>(i) * 1'000'000'000 / rate);
       while (Clock::now() < due) {
       }
-      const Clock::time_point start = Clock::now();
-      benchmark::DoNotOptimize(engine->submit(spec(Durability::kDisk)));
-      samples.push_back(seconds_since(start) * 1e9);
+    } else if (i % 256 == 0 && last_lsn > 200'000) {
+      (void)engine->wait_durable({last_lsn - 200'000}, Durability::kDisk);
     }
-  }
-  report_quantiles(state, "ns_", samples);
-}
-BENCHMARK(submit_at)
-    ->Name("engine.submit")
-    ->Arg(1'000)
-    ->Arg(10'000)
-    ->Arg(100'000)
-    ->Iterations(1)
-    ->Unit(benchmark::kSecond);
-
-// engine.cancel.{n}: cancels of random tasks out of n pending.
-void cancel_of(benchmark::State& state) {
-  const auto pending = static_cast<std::size_t>(state.range(0));
-  for (auto unused : state) {
-    Directory directory;
-    std::unique_ptr<Engine> engine = open_engine(state, directory);
-    if (!engine) {
-      return;
-    }
-    std::vector<TaskId> ids;
-    for (std::size_t i = 0; i < pending; ++i) {
-      const Result<Submitted> submitted = engine->submit(spec(Durability::kOs));
-      if (submitted.ok()) {
-        ids.push_back(submitted->id);
-      }
-      if (i % 100'000 == 99'999) {
-        (void)engine->flush(Durability::kOs);
-      }
-    }
-    (void)engine->flush(Durability::kDisk);
-    std::shuffle(ids.begin(), ids.end(), std::minstd_rand(1));
     const Clock::time_point start = Clock::now();
-    std::size_t done = 0;
-    for (const TaskId id : ids) {
-      (void)engine->submit_cancel(id);
-      if (++done % 100'000 == 0) {
-        (void)engine->flush(Durability::kOs);
-      }
+    const Result<Submitted> submitted = engine->submit(far_away(kPayload, Durability::kDisk));
+    samples.push_back(seconds_since(start) * 1e9 - clock);
+    last_lsn = submitted.ok() ? submitted->lsn.value : last_lsn;
+  }
+  report_quantiles(state, "", samples);
+  state.counters["value"] = state.counters["p50"];
+  state.counters["clock_ns"] = clock;
+}
+
+// Cancels of random tasks out of n pending, a second, until the last is durable at disk. Few tasks
+// are filled up and cancelled again and again, and the cancels alone are timed.
+double cancels_per_second(Engine& engine, std::size_t pending) {
+  constexpr std::size_t kCancels = 500'000;
+  std::minstd_rand random(1);
+  std::size_t done = 0;
+  double seconds = 0;
+  while (done < kCancels) {
+    Load fill(engine, Durability::kOs, kPayload.size());
+    std::vector<TaskId> ids(pending);
+    for (TaskId& id : ids) {
+      id = fill.schedule();
     }
-    (void)engine->flush(Durability::kDisk);
-    const double seconds = seconds_since(start);
-    state.SetIterationTime(seconds);
-    state.counters["cancels_per_s"] = static_cast<double>(ids.size()) / seconds;
+    (void)engine.flush(Durability::kDisk);
+    std::shuffle(ids.begin(), ids.end(), random);
+    Load load(engine, Durability::kDisk, 0);
+    const Clock::time_point start = Clock::now();
+    for (const TaskId id : ids) {
+      load.cancel(id);
+    }
+    load.settle();
+    seconds += seconds_since(start);
+    done += pending;
+  }
+  return static_cast<double>(done) / seconds;
+}
+
+void cancel_of(benchmark::State& state, std::size_t pending) {
+  Directory directory;
+  std::unique_ptr<Engine> engine = open_engine(state, directory);
+  if (engine) {
+    state.counters["value"] = cancels_per_second(*engine, pending);
   }
 }
-BENCHMARK(cancel_of)
-    ->Name("engine.cancel")
-    ->Arg(10'000)
-    ->Arg(100'000)
-    ->Arg(1'000'000)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
 
-// engine.bytes_per_task: resident memory of a million pending tasks, beside the payload's 16 B.
+// Resident memory of a million pending tasks, beside the payload, without a log.
 void bytes_per_task(benchmark::State& state) {
   constexpr std::size_t kTasks = 1'000'000;
-  for (auto unused : state) {
-    Result<std::unique_ptr<Engine>> made = Engine::create({});
-    if (!made.ok() || !(*made)->start().ok()) {
-      state.SkipWithError("cannot start");
-      return;
-    }
-    const double before = resident_bytes();
-    for (std::size_t i = 0; i < kTasks; ++i) {
-      benchmark::DoNotOptimize((*made)->submit(spec(Durability::kMemory)));
-      if (i % 10'000 == 0) {
-        (void)(*made)->flush(Durability::kOs);
-      }
-    }
-    (void)(*made)->flush(Durability::kOs);
-    state.counters["bytes"] = (resident_bytes() - before) / static_cast<double>(kTasks) - 16.0;
+  Result<std::unique_ptr<Engine>> made = Engine::create({});
+  if (!made.ok() || !(*made)->start().ok()) {
+    state.SkipWithError("cannot start");
+    return;
   }
+  Load load(**made, Durability::kMemory, kPayload.size());
+  const double before = resident_bytes();
+  for (std::size_t i = 0; i < kTasks; ++i) {
+    benchmark::DoNotOptimize(load.schedule());
+  }
+  load.settle();
+  state.counters["value"] = (resident_bytes() - before) / static_cast<double>(kTasks) -
+                            static_cast<double>(kPayload.size());
 }
-BENCHMARK(bytes_per_task)->Name("engine.bytes_per_task")->Iterations(1);
+
+Row submit_row(const char* name, std::int64_t rate) {
+  return {name, [=](benchmark::State& state) { submit_at(state, rate); }};
+}
+
+Row cancel_row(const char* name, std::size_t pending) {
+  return {name, [=](benchmark::State& state) { cancel_of(state, pending); }};
+}
+
+const Row rows[] = {
+    submit_row("engine.submit.1k", 1'000),
+    submit_row("engine.submit.10k", 10'000),
+    submit_row("engine.submit.100k", 100'000),
+    submit_row("engine.submit.max", 0),
+    cancel_row("engine.cancel.10k", 10'000),
+    cancel_row("engine.cancel.100k", 100'000),
+    cancel_row("engine.cancel.1m", 1'000'000),
+    cancel_row("engine.cancel.5m", 5'000'000),
+    {"engine.bytes_per_task", bytes_per_task},
+};
 
 }  // namespace
 }  // namespace countwheel::bench
