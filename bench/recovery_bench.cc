@@ -1,116 +1,120 @@
-// Restart after kill -9: a child fills a log and is killed, the parent opens it.
-#include <csignal>
-#include <cstdlib>
-#include <random>
+// Restart after kill -9 with churn in the log: until everything is loaded, and until the first
+// tasks have started.
+#include <atomic>
+#include <mutex>
 #include <string>
-#include <string_view>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <thread>
 
 #include "bench_engine.h"
+#include "killed_log.h"
+#include "wall.h"
 
 namespace countwheel::bench {
 namespace {
 
-// Schedules `live` tasks and cancels and moves a quarter of as many more, then waits to be killed.
-void fill(const std::string& log, std::size_t live, bool clean) {
-  Result<Opened> opened = open(log, {});
-  if (!opened.ok() || !opened->engine->start().ok()) {
-    _exit(1);
+// Seconds of open(), which returns when all live tasks are loaded.
+void recover(benchmark::State& state, std::size_t live, bool clean) {
+  Directory directory;
+  if (make_killed_log({.path = directory.log(), .live = live, .clean = clean}) < 0) {
+    state.SkipWithError("the log was not written");
+    return;
   }
-  Engine& engine = *opened->engine;
-  std::minstd_rand random(1);
-  std::vector<TaskId> ids;
-  const std::size_t total = live + live / 4;
-  for (std::size_t i = 0; i < total; ++i) {
-    const Result<Submitted> submitted =
-        engine.submit({.type = "bench",
-                       .deadline = after(std::chrono::seconds(3600 + random() % 604'800)),
-                       .payload = "0123456789abcdef",
-                       .durability = Durability::kOs});
-    if (submitted.ok()) {
-      ids.push_back(submitted->id);
-    }
-    if (i % 100'000 == 99'999) {
-      (void)engine.flush(Durability::kOs);
-    }
+  const Clock::time_point start = Clock::now();
+  Result<Opened> opened = open(directory.log(), {});
+  const double seconds = seconds_since(start);
+  if (!opened.ok() || opened->report.live != live) {
+    state.SkipWithError("the log does not hold what was scheduled");
+    return;
   }
-  std::shuffle(ids.begin(), ids.end(), random);
-  for (std::size_t i = 0; i < live / 4; ++i) {
-    (void)engine.submit_cancel(ids[i]);
-    (void)engine.submit_reschedule(ids[live / 4 + i], after(std::chrono::hours(24)));
-    if (i % 50'000 == 49'999) {
-      (void)engine.flush(Durability::kOs);
-    }
-  }
-  (void)engine.flush(Durability::kDisk);
-  if (clean) {
-    (void)engine.stop();
-  }
-  raise(SIGKILL);
+  state.counters["value"] = seconds;
+  state.counters["open_s"] = opened->report.open_seconds;
+  state.counters["replay_s"] = opened->report.replay_seconds;
+  state.counters["ops"] = static_cast<double>(opened->report.ops);
 }
 
-void recover(benchmark::State& state, bool clean) {
-  const auto live = static_cast<std::size_t>(state.range(0));
-  for (auto unused : state) {
-    Directory directory;
-    // A new program, not a fork: the threads of RocksDB do not survive one.
-    const pid_t child = fork();
-    if (child == 0) {
-      const std::string count = std::to_string(live);
-      execl("/proc/self/exe",
-            "recovery_bench",
-            "--fill",
-            directory.log().c_str(),
-            count.c_str(),
-            clean ? "clean" : "killed",
-            nullptr);
-      _exit(127);
+// What recovery.ready waits for: keys in the order of their starts.
+class Starts {
+ public:
+  void note(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    keys_.emplace_back(key);
+    if (keys_.size() == kDueTasks) {
+      done_.store(true);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    const Clock::time_point start = Clock::now();
-    Result<Opened> opened = open(directory.log(), {});
-    const double seconds = seconds_since(start);
-    if (!opened.ok() || opened->report.live != live) {
-      state.SkipWithError("the log does not hold what was scheduled");
-      return;
-    }
-    state.SetIterationTime(seconds);
-    state.counters["open_s"] = opened->report.open_seconds;
-    state.counters["replay_s"] = opened->report.replay_seconds;
-    state.counters["ops"] = static_cast<double>(opened->report.ops);
-    state.counters["ops_per_s"] = opened->report.ops_per_second;
   }
+  bool done() const { return done_.load(); }
+  // The oldest first (two workers may start two of them at once), the one due last at the end.
+  bool in_order() {
+    const std::lock_guard lock(mutex_);
+    return (keys_.front() == "overdue-0" || keys_[1] == "overdue-0") && keys_.back() == "soon";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> keys_;
+  std::atomic<bool> done_{false};
+};
+
+// Seconds from open() until all overdue tasks and the one due 1 ms after the call have started.
+void ready(benchmark::State& state, std::size_t live) {
+  Directory directory;
+  const std::int64_t open_at_ns =
+      make_killed_log({.path = directory.log(), .live = live, .with_due_tasks = true});
+  if (open_at_ns <= 0) {
+    state.SkipWithError("the log was not written");
+    return;
+  }
+  const WallTime open_at{std::chrono::nanoseconds(open_at_ns)};
+  const double early_s = -late_us(open_at) / 1e6;
+  std::this_thread::sleep_until(open_at);
+  Starts starts;
+  const Clock::time_point start = Clock::now();
+  Result<Opened> opened = open(directory.log(), {});
+  if (!opened.ok()) {
+    state.SkipWithError(opened.status().text().c_str());
+    return;
+  }
+  Engine& engine = *opened->engine;
+  double seconds = 0;
+  (void)engine.on("bench", [](Delivery d) { (void)d.done(); });
+  (void)engine.on("due", [&](Delivery d) {
+    starts.note(d.key());
+    (void)d.done();
+  });
+  (void)engine.start();
+  while (!starts.done() && seconds_since(start) < 60) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  seconds = seconds_since(start);
+  (void)engine.stop();
+  if (!starts.done() || !starts.in_order() || early_s < 0) {
+    state.SkipWithError("what was due after the restart did not start, or not in order");
+    return;
+  }
+  state.counters["value"] = seconds;
 }
-BENCHMARK_CAPTURE(recover, killed, false)
-    ->Name("recovery.full")
-    ->Arg(1'000'000)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(recover, clean, true)
-    ->Name("recovery.full.clean")
-    ->Arg(1'000'000)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
-BENCHMARK_CAPTURE(recover, killed, false)
-    ->Name("recovery.full")
-    ->Arg(10'000'000)
-    ->Iterations(1)
-    ->UseManualTime()
-    ->Unit(benchmark::kSecond);
+
+Row full_row(const std::string& name, std::size_t live, bool clean = false) {
+  return {name, [=](benchmark::State& state) { recover(state, live, clean); }};
+}
+
+Row ready_row(const std::string& name, std::size_t live) {
+  return {name, [=](benchmark::State& state) { ready(state, live); }};
+}
+
+const Row rows[] = {
+    full_row("recovery.full.1m", 1'000'000),
+    full_row("recovery.full.10m", 10'000'000),
+    full_row("recovery.full.clean.1m", 1'000'000, true),
+    ready_row("recovery.ready.1m", 1'000'000),
+    ready_row("recovery.ready.10m", 10'000'000),
+};
 
 }  // namespace
 }  // namespace countwheel::bench
 
 int main(int argc, char** argv) {
-  using std::string_view;
-  if (argc == 5 && argv[1] == string_view("--fill")) {
-    countwheel::bench::fill(
-        argv[2], std::strtoull(argv[3], nullptr, 10), argv[4] == string_view("clean"));
-  }
+  countwheel::bench::fill_if_asked_to(argc, argv);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 1;
