@@ -102,7 +102,7 @@ std::int64_t make_killed_log(const KilledLog& log) {
   const pid_t child = fork();
   if (child == 0) {
     execl("/proc/self/exe",
-          "recovery_bench",
+          "fill",
           kFill.data(),
           log.path.c_str(),
           std::to_string(log.live).c_str(),

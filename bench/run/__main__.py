@@ -21,6 +21,7 @@ import programs
 import report
 import results
 import rows as rows_module
+import scale
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 BUILD = os.path.join(ROOT, "build", "release")
@@ -82,16 +83,56 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def run(arguments, rows, wanted_set, scratch):
-    """Measures; answers (document, exit code)."""
-    base = compare.load(arguments.compare[0]) if arguments.compare else None
-    begin, steal = time.monotonic(), environment.steal_seconds()
-    machine = environment.fingerprint(ROOT, BUILD, scratch)
-    noisy = environment.noise()
+def look_at_machine(scratch):
+    """(fingerprint, noise), with a warning for all that makes figures doubtful."""
+    machine, noisy = environment.fingerprint(ROOT, BUILD, scratch), environment.noise()
     for warning in environment.warnings(machine, noisy):
         say(f"warning: {warning}")
-    found = programs.Programs(os.path.join(BUILD, "bin"), scratch, {
+    return machine, noisy
+
+
+def built_programs(scratch, wanted_set):
+    return programs.Programs(os.path.join(BUILD, "bin"), scratch, {
         "COUNTWHEEL_BENCH_IDLE_SECONDS": str(IDLE_SECONDS[wanted_set])})
+
+
+def failed(measured):
+    """1 if a benchmark has failed, and says which."""
+    failures = [item.failed for item in measured if item.failed]
+    for failure in failures:
+        say(f"failed: {failure}")
+    return int(bool(failures))
+
+
+def command_line():
+    """What was typed, without the names of files."""
+    files = {"--json", "--markdown"}
+    words = [word for i, word in enumerate(sys.argv[1:], 1)
+             if word not in files and sys.argv[i - 1] not in files]
+    return shlex.join(["./dev", "bench", *words])
+
+
+def run_scale(arguments, wanted_set, scratch):
+    """Measures and writes docs/scale.*; answers the exit code."""
+    machine, _ = look_at_machine(scratch)
+    largest = 1e7 if arguments.full else 1e6
+    planned = scale.measurements(largest)
+    complete = measure.run_all(planned, built_programs(scratch, wanted_set),
+                               arguments.repetitions or 3, None, measure.Progress())
+    if complete:
+        write(os.path.join(ROOT, "docs", "scale.svg"), scale.picture(planned))
+        text = scale.document(planned, machine, command_line())
+        write(os.path.join(ROOT, "docs", "scale.md"), text)
+        print(text)
+    return failed(planned) if complete else 3
+
+
+def run(arguments, rows, wanted_set, scratch):
+    """Measures, prints and writes; answers the exit code."""
+    base = compare.load(arguments.compare[0]) if arguments.compare else None
+    begin, steal = time.monotonic(), environment.steal_seconds()
+    machine, noisy = look_at_machine(scratch)
+    found = built_programs(scratch, wanted_set)
     planned = measure.measurements_for(rows, found, wanted_set)
     for line in found.skipped:
         say(f"skipped: {line}")
@@ -111,15 +152,11 @@ def run(arguments, rows, wanted_set, scratch):
     if arguments.json:
         write(arguments.json, json.dumps(document, indent=1) + "\n")
     if arguments.markdown:
-        command = "./dev bench " + shlex.join(
-            argument for argument in sys.argv[1:] if not argument.startswith("/"))
-        write(arguments.markdown, report.markdown(table, machine, command.strip()))
-    failures = [item.failed for item in planned if item.failed]
-    for failure in failures:
-        say(f"failed: {failure}")
+        write(arguments.markdown, report.markdown(table, machine, command_line()))
+    code = failed(planned)
     if base:
-        return print_comparison(base, document) or int(bool(failures))
-    return 3 if not complete else int(bool(failures))
+        return print_comparison(base, document) or code
+    return code if complete else 3
 
 
 def print_comparison(base, newer):
@@ -147,6 +184,8 @@ def main():
         return 0
     scratch = tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("COUNTWHEEL_BENCH_DIR", BUILD))
     try:
+        if arguments.scale:
+            return run_scale(arguments, wanted_set, scratch)
         return run(arguments, rows, wanted_set, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
