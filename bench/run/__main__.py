@@ -143,7 +143,8 @@ def run(arguments, rows, wanted_set, scratch):
     noisy["steal_seconds_of_run"] = round(environment.steal_seconds() - steal, 2)
     noisy["seconds_of_run"] = round(time.monotonic() - begin)
     table = results.results_of(rows, planned)
-    print(report.text_table(table))
+    shown = table if complete else [result for result in table if result.value is not None]
+    print(report.text_table(shown))
     print()
     print(report.environment_line(machine))
     print(f"{report.summary(table)}; {noisy['seconds_of_run']} s, "
@@ -154,6 +155,8 @@ def run(arguments, rows, wanted_set, scratch):
     if arguments.markdown:
         write(arguments.markdown, report.markdown(table, machine, command_line()))
     code = failed(planned)
+    if not complete:
+        say("interrupted: the table has what was measured until then")
     if base:
         return print_comparison(base, document) or code
     return code if complete else 3
