@@ -155,6 +155,9 @@ def run(arguments, rows, wanted_set, scratch):
     if arguments.markdown:
         write(arguments.markdown, report.markdown(table, machine, command_line()))
     code = failed(planned)
+    left_out = [item.benchmark for item in planned if item.left_out]
+    if left_out:
+        say(f"no time for {len(left_out)} peers ({left_out[0]} ...); --repetitions 1 has no limit")
     if not complete:
         say("interrupted: the table has what was measured until then")
     if base:

@@ -18,11 +18,17 @@ class Measurement:
     samples: dict = dataclasses.field(default_factory=dict)   # counter -> values
     seconds: float | None = None                              # of the last run
     failed: str | None = None
+    left_out: bool = False                                    # there was no time for it
+    named: bool = False                                       # a target names this peer
     runs: int = 0
 
     @property
     def key(self):
         return (self.program, self.benchmark)
+
+    @property
+    def kind(self):
+        return OURS if self.peer is None else NAMED if self.named else OTHER
 
 
 def measurements_for(rows, programs, wanted_set):
@@ -41,29 +47,36 @@ def measurements_for(rows, programs, wanted_set):
         for program, benchmark, peer in wanted:
             if peer is None and benchmark not in programs.benchmarks(program):
                 continue
-            if wanted_set == rows_module.QUICK and peer not in (None, row.peer):
+            if peer is not None and wanted_set not in rows_module.sets_of_peer(row, peer):
                 continue
             found.setdefault((program, benchmark),
-                             Measurement(program, benchmark, peer, row.repetitions_max))
+                             Measurement(program, benchmark, peer, row.repetitions_max,
+                                         named=peer == row.peer))
     return list(found.values())
 
 
+OURS, NAMED, OTHER = "ours", "named", "other"
+
+# What gives up repetitions first, down to how many.
+_SHORTENED = ((OTHER, 1), (NAMED, 2), (OURS, 2), (NAMED, 1), (OURS, 1))
+
+
 def repetitions_that_fit(measurements, wanted, seconds_left):
-    """key -> runs in all, after one of each is done: as many as asked for, but those that take
-    longest give up their last ones first, peers before ours, until the rest fits."""
+    """key -> runs in all, after one of each is done: as many as asked for, but until the rest fits,
+    those that take longest give up their last ones; first peers that no target names, then the
+    others, ours last."""
     runs = {}
     for item in measurements:
         most = min(wanted, item.repetitions_max or wanted)
-        runs[item.key] = most if not item.failed else 1
+        runs[item.key] = 1 if item.failed or item.left_out else most
     cost = sum((item.seconds or 0) * (runs[item.key] - 1) for item in measurements)
-    while cost > seconds_left:
-        shortable = [item for item in measurements if runs[item.key] > 1]
-        if not shortable:
-            break
-        longest = max(shortable, key=lambda item: (
-            runs[item.key], (item.seconds or 0) * (2 if item.peer else 1)))
-        runs[longest.key] -= 1
-        cost -= longest.seconds or 0
+    for kind, least in _SHORTENED:
+        by_length = sorted((item for item in measurements if item.kind == kind),
+                           key=lambda item: -(item.seconds or 0))
+        for item in by_length:
+            while cost > seconds_left and runs[item.key] > least:
+                runs[item.key] -= 1
+                cost -= item.seconds or 0
     return runs
 
 
@@ -92,10 +105,16 @@ class Progress:
             self.stream.flush()
 
 
-def _seconds(item, known):
+def _seconds(item):
     if item.seconds is not None:
         return item.seconds
-    return sum(known) / len(known) if known else 2.0
+    return rows_module.EXPECTED_SECONDS.get(item.program, 3)
+
+
+def _eta(measurements, wanted, seconds_left):
+    to_do = sum(_seconds(item) * max(wanted[item.key] - item.runs, 0)
+                for item in measurements if not item.failed and not item.left_out)
+    return to_do if seconds_left is None else min(to_do, max(seconds_left, 0))
 
 
 def run_once(item, programs):
@@ -110,27 +129,37 @@ def run_once(item, programs):
     item.seconds = time.monotonic() - begin
 
 
+def _out_of_time(item, measurements, seconds_left):
+    """In the first round: a peer is left out when what is still to do of ours fills the time."""
+    if item.peer is None or seconds_left is None:
+        return False
+    to_do = sum(_seconds(other) for other in measurements
+                if other.peer is None and other.seconds is None)
+    return seconds_left < to_do
+
+
 def run_all(measurements, programs, repetitions, budget_seconds, progress):
     """Runs every measurement once, then again as often as was asked for and fits the budget (None:
     no budget). Each round goes through all, so that ours stand beside their peers and a disturbance
     of the machine meets one sample of many rows, not all of one. True unless interrupted."""
     begin = time.monotonic()
     wanted = {item.key: repetitions for item in measurements}
+
+    def seconds_left():
+        return None if budget_seconds is None else budget_seconds - (time.monotonic() - begin)
+
     try:
         for turn in range(repetitions):
-            if turn == 1:
-                left = (float("inf") if budget_seconds is None
-                        else budget_seconds - (time.monotonic() - begin))
-                wanted = repetitions_that_fit(measurements, repetitions, left)
+            if turn == 1 and budget_seconds is not None:
+                wanted = repetitions_that_fit(measurements, repetitions, seconds_left())
             for i, item in enumerate(measurements):
-                if turn >= wanted[item.key] or item.failed:
+                most = min(wanted[item.key], item.repetitions_max or repetitions)
+                if turn == 0:
+                    item.left_out = _out_of_time(item, measurements, seconds_left())
+                if turn >= most or item.failed or item.left_out:
                     continue
-                known = [other.seconds for other in measurements if other.seconds is not None]
-                left = sum(_seconds(other, known) * max(wanted[other.key] - other.runs, 0)
-                           for other in measurements)
-                if budget_seconds is not None and turn == 0:
-                    left = min(left, budget_seconds)
-                progress.at(i, len(measurements), item.benchmark + f" (run {turn + 1})", left)
+                progress.at(i, len(measurements), f"{item.benchmark} (run {turn + 1})",
+                            _eta(measurements, wanted, seconds_left()))
                 run_once(item, programs)
     except KeyboardInterrupt:
         return False

@@ -33,7 +33,8 @@ def cells(result):
     peer = "-"
     if result.peer_value is not None:
         peer = f"{with_unit(result.peer_value, result.row.unit)} {result.peer}"
-    ratio = f"{short(result.ratio)}x" if result.ratio is not None else "-"
+    ratio = "-" if result.ratio is None else (
+        f"{result.ratio:,.0f}x" if result.ratio >= 1000 else f"{short(result.ratio)}x")
     value = result.row.absent or with_unit(result.value, result.row.unit)
     if result.value is not None:
         value = with_unit(result.value, result.row.unit)

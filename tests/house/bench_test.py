@@ -215,13 +215,21 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual([result.met for result in found], [True, False])
 
     def test_what_takes_longest_gives_up_its_repetitions(self):
-        items = [measure.Measurement("p", name, peer, most, seconds=seconds)
+        items = [measure.Measurement("p", name, peer, most, seconds=seconds, named=peer == "asio")
                  for name, peer, most, seconds in (
-                     ("ours", None, 0, 4), ("peer", "asio", 0, 4), ("quick", None, 0, 1),
-                     ("counted", None, 1, 9))]
-        runs = measure.repetitions_that_fit(items, 3, 15)
-        self.assertEqual(list(runs.values()), [3, 2, 3, 1])
-        self.assertEqual(list(measure.repetitions_that_fit(items, 3, 0).values()), [1, 1, 1, 1])
+                     ("ours", None, 0, 4), ("named", "asio", 0, 4), ("other", "libuv", 0, 4),
+                     ("quick", None, 0, 1), ("counted", None, 1, 9))]
+        for seconds_left, expected in ((99, [3, 3, 3, 3, 1]), (20, [3, 3, 1, 3, 1]),
+                                       (14, [3, 2, 1, 3, 1]), (0, [1, 1, 1, 1, 1])):
+            runs = measure.repetitions_that_fit(items, 3, seconds_left)
+            self.assertEqual(list(runs.values()), expected)
+
+    def test_peers_are_left_out_when_ours_fill_the_time(self):
+        given = {"wheel_bench": {"wheel.cancel.1m": [{"value": 16}]},
+                 "timer_peers_bench": {"wheel.cancel.1m/asio": [{"value": 400}]}}
+        found, canned_programs = measured(given, {"wheel.cancel.1m"}, budget=-1)
+        self.assertEqual(canned_programs.order, ["wheel.cancel.1m"])
+        self.assertEqual((found[0].value, found[0].peer_value), (16, None))
 
 
 class ReportTest(unittest.TestCase):
