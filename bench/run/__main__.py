@@ -189,6 +189,7 @@ def main():
         list_rows(rows)
         return 0
     scratch = tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("COUNTWHEEL_BENCH_DIR", BUILD))
+    os.chmod(scratch, 0o755)  # Servers that may not run as root have their directories below.
     try:
         if arguments.scale:
             return run_scale(arguments, wanted_set, scratch)

@@ -68,6 +68,8 @@ class Programs:
             done = self._run(program, [f"--benchmark_filter={pattern}", "--benchmark_format=json"])
         except subprocess.TimeoutExpired:
             raise Failed(f"{benchmark}: no end after {TIMEOUT_SECONDS} s") from None
+        except OSError as error:
+            raise Failed(f"{benchmark}: {program} cannot run: {error.strerror}") from None
         try:
             found, errors = counters_of(done.stdout)
         except (ValueError, KeyError):
