@@ -80,8 +80,8 @@ Row mix_row(const char* name,
           [=](benchmark::State& state) { order_mix(state, durability, payload_bytes, resident); }};
 }
 
-// Schedules alone, far away; a second of them that were accepted, until the last is as durable as
-// was asked for.
+// Schedules alone, far away: two million, until the last is as durable as was asked for. The figure
+// is how many a second.
 void durable_ops(benchmark::State& state, Durability durability) {
   constexpr std::size_t kTasks = 2'000'000;
   Directory directory;

@@ -136,6 +136,9 @@ def run(arguments, rows, wanted_set, scratch):
     planned = measure.measurements_for(rows, found, wanted_set)
     for line in found.skipped:
         say(f"skipped: {line}")
+    absent = [row.name for row in rows if row.benchmark not in found.benchmarks(row.program)]
+    if absent:
+        say(f"no such benchmark in this build, hence null: {', '.join(absent)}")
     budget = None if arguments.repetitions or base else (
         BUDGET_SECONDS[wanted_set] - (time.monotonic() - begin))
     repetitions = arguments.repetitions or (5 if base else 3)

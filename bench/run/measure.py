@@ -36,7 +36,7 @@ def measurements_for(rows, programs, wanted_set):
     share the measurement."""
     found = {}
     for row in rows:
-        wanted = [(row.program, row.benchmark, None)] if not row.absent else []
+        wanted = [(row.program, row.benchmark, None)]
         for program, belongs in rows_module.PEER_PROGRAMS.items():
             if rows_module.SETS.index(belongs) > rows_module.SETS.index(wanted_set):
                 continue

@@ -35,9 +35,7 @@ def cells(result):
         peer = f"{with_unit(result.peer_value, result.row.unit)} {result.peer}"
     ratio = "-" if result.ratio is None else (
         f"{result.ratio:,.0f}x" if result.ratio >= 1000 else f"{short(result.ratio)}x")
-    value = result.row.absent or with_unit(result.value, result.row.unit)
-    if result.value is not None:
-        value = with_unit(result.value, result.row.unit)
+    value = with_unit(result.value, result.row.unit)
     target = result.row.target.text if result.row.target else "-"
     return (result.row.name, value, peer, ratio, target, _met(result))
 

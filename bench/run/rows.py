@@ -48,7 +48,6 @@ class Row:
     set: str
     repetitions_max: int   # 0: as many as are asked for.
     exact: bool            # The same at every run: any difference is one.
-    absent: str            # Why there is no benchmark of it yet; usually nothing.
 
 
 class _Table:
@@ -58,12 +57,12 @@ class _Table:
         self.rows = []
 
     def add(self, names, unit, program, better=LOWER, benchmark=None, counter=None, target=None,
-            peer=None, peers=(), belongs=DEFAULT, repetitions_max=0, exact=False, absent=""):
+            peer=None, peers=(), belongs=DEFAULT, repetitions_max=0, exact=False):
         for name in names.split():
             shown = benchmark or name
             found = counter or (name[len(shown) + 1:] if name.startswith(shown + ".") else "value")
             self.rows.append(Row(name, unit, program, shown, found, better, target, peer,
-                                 tuple(peers), belongs, repetitions_max, exact, absent))
+                                 tuple(peers), belongs, repetitions_max, exact))
 
 
 def _at_most(limit, unit, **more):
