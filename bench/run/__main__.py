@@ -169,6 +169,8 @@ def run(arguments, rows, wanted_set, scratch):
 
 
 def print_comparison(base, newer):
+    for what, before, after in compare.unlike(base, newer):
+        say(f"warning: {what} was {before} and is {after}")
     print()
     differences = compare.compare(base, newer)
     print(compare.text_of(differences))

@@ -52,6 +52,14 @@ def compare(base, newer):
     return out
 
 
+def unlike(base, newer):
+    """What of the two machines differs that makes a comparison doubtful: [(what, before, after)]."""
+    before, after = base.get("environment", {}), newer.get("environment", {})
+    return [(key, before.get(key), after.get(key))
+            for key in ("cpu", "cores", "build_type", "compiler", "file_system", "kernel")
+            if before.get(key) != after.get(key)]
+
+
 def text_of(differences):
     lines = [("row", "before", "after", "", "p", "worse pairs", "")]
     for item in differences:

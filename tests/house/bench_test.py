@@ -327,6 +327,12 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(self.exit_code(base, worse)[0], 4)
         self.assertEqual(self.exit_code(worse, base)[0], 0)
 
+    def test_other_machine_is_warned_of(self):
+        before = {"environment": {"cpu": "a", "cores": 2}}
+        self.assertEqual(compare.unlike(before, {"environment": {"cpu": "a", "cores": 4}}),
+                         [("cores", 2, 4)])
+        self.assertEqual(compare.unlike(before, before), [])
+
     def test_what_is_counted_needs_no_second_sample(self):
         base = self.write("base", [64], exact=True)
         self.assertEqual(self.exit_code(base, self.write("new", [1_000_000], exact=True))[0], 4)
