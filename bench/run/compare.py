@@ -53,7 +53,7 @@ def compare(base, newer):
 
 
 def unlike(base, newer):
-    """What of the two machines differs that makes a comparison doubtful: [(what, before, after)]."""
+    """What differs between the machines and makes doubtful: [(what, before, after)]."""
     before, after = base.get("environment", {}), newer.get("environment", {})
     return [(key, before.get(key), after.get(key))
             for key in ("cpu", "cores", "build_type", "compiler", "file_system", "kernel")

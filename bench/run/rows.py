@@ -171,6 +171,13 @@ def _expiry(table):
     table.add("engine.herd.1m", target=_at_most(100, "ms"), **common)
     table.add("engine.herd_slow", "ms", program, target=Target(
         "<= 2x engine.herd.100k: one of two workers is held", row="engine.herd.100k", factor=2))
+    for size in ("1k", "1m"):
+        name = f"engine.expire_group.{size}"
+        common = {"program": "group_bench", "benchmark": name, "belongs": FULL}
+        table.add(f"{name}.call {name}.durable", "us", **common)
+        table.add(f"{name}.first_start", "us", target=_at_most(10_000, "us"), **common)
+        table.add(f"{name}.last_start", "ms", **common)
+        table.add(f"{name}.others.p50 {name}.others.p99", "us", **common)
     table.add("engine.idle_cpu.10ms engine.idle_cpu.1ms engine.idle_cpu.drain", "% of a core",
               program, repetitions_max=1, target=_at_most(0.05, "%"), peer="netty",
               peers=("netty",) + POLLERS)
