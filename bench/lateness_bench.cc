@@ -31,17 +31,26 @@ void submit_all(Engine& engine, LatenessRun run, WallTime first, Clock::time_poi
   }
 }
 
+std::int64_t deadline_ns(LatenessRun run, WallTime first, int i) {
+  return (first + i * run.spacing).time_since_epoch().count();
+}
+
+// When the wheel has to hand over each task.
+std::vector<std::int64_t> due_moments(LatenessRun run, WallTime first, const WheelOptions& wheel) {
+  const std::int64_t tick_ns = wheel.precision == Precision::kTick ? wheel.tick_ns : 1;
+  std::vector<std::int64_t> moments_ns;
+  for (int i = 0; i < run.tasks; ++i) {
+    moments_ns.push_back((deadline_ns(run, first, i) + tick_ns - 1) / tick_ns * tick_ns);
+  }
+  return moments_ns;
+}
+
 // Microseconds from each deadline to its hand-over.
-std::vector<double> handovers_us(const RecordingClock& clock,
-                                 LatenessRun run,
-                                 WallTime first,
-                                 const WheelOptions& wheel) {
+std::vector<double> handovers_us(const RecordingClock& clock, LatenessRun run, WallTime first) {
   std::vector<double> samples;
   for (int i = 0; i < run.tasks; ++i) {
-    const std::int64_t deadline_ns = (first + i * run.spacing).time_since_epoch().count();
-    const std::int64_t tick_ns = wheel.precision == Precision::kTick ? wheel.tick_ns : 1;
-    const std::int64_t due_ns = (deadline_ns + tick_ns - 1) / tick_ns * tick_ns;
-    samples.push_back(static_cast<double>(clock.first_step_from(due_ns) - deadline_ns) / 1e3);
+    const std::int64_t at_ns = clock.handed_over()[static_cast<std::size_t>(i)];
+    samples.push_back(static_cast<double>(at_ns - deadline_ns(run, first, i)) / 1e3);
   }
   return samples;
 }
@@ -58,7 +67,7 @@ void lateness(benchmark::State& state,
               LatenessRun run,
               const std::function<void(EngineOptions&)>& configure) {
   Directory directory;
-  RecordingClock clock(static_cast<std::size_t>(run.tasks) * 8);
+  RecordingClock clock;
   OpenOptions options;
   options.clock = &clock;
   configure(options.engine);
@@ -77,6 +86,7 @@ void lateness(benchmark::State& state,
   });
   (void)engine.start();
   const WallTime first = wall_now() + std::chrono::milliseconds(200);
+  clock.watch(due_moments(run, first, wheel));
   const Clock::time_point begin = Clock::now();
   const double cpu = cpu_seconds();
   submit_all(engine, run, first, begin);
@@ -85,7 +95,7 @@ void lateness(benchmark::State& state,
   }
   state.counters["cpu_share"] = (cpu_seconds() - cpu) / seconds_since(begin);
   (void)engine.stop();
-  std::vector<double> handovers = handovers_us(clock, run, first, wheel);
+  std::vector<double> handovers = handovers_us(clock, run, first);
   report_quantiles(state, "handover.", handovers);
   report_quantiles(state, "start.", starts_us);
   state.counters["earliest"] = *std::min_element(starts_us.begin(), starts_us.end());
