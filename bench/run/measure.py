@@ -41,9 +41,10 @@ def measurements_for(rows, programs, wanted_set):
             if rows_module.SETS.index(belongs) > rows_module.SETS.index(wanted_set):
                 continue
             names = programs.benchmarks(program)
-            for shown in dict.fromkeys((row.benchmark, row.name)):
-                wanted += [(program, f"{shown}/{peer}", peer) for peer in row.peers
-                           if f"{shown}/{peer}" in names]
+            for name in sorted(names):
+                shown, _, peer = name.rpartition("/")
+                if shown in (row.benchmark, row.name):
+                    wanted.append((program, name, peer))
         for program, benchmark, peer in wanted:
             if peer is None and benchmark not in programs.benchmarks(program):
                 continue

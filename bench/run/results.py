@@ -72,7 +72,12 @@ def results_of(rows, measurements):
     found = []
     for row in rows:
         value = median(samples[row.name])
-        peers = {peer: median(_peer_samples(row, measurements, peer)) for peer in row.peers}
+        there = [item.peer for item in measurements if item.peer is not None and
+                 item.benchmark.rpartition("/")[0] in (row.name, row.benchmark)]
+        peers = {peer: median(_peer_samples(row, measurements, peer))
+                 for peer in dict.fromkeys((*row.peers, *there))}
+        peers = {peer: other for peer, other in peers.items()
+                 if other is not None or peer in row.peers}
         peer = row.peer
         if peer is None or peers.get(peer) is None:
             measured = {name: other for name, other in peers.items() if other is not None}
