@@ -20,6 +20,7 @@ class Measurement:
     failed: str | None = None
     left_out: bool = False                                    # there was no time for it
     named: bool = False                                       # a target names this peer
+    expected_seconds: float = 3                               # until it has run
     runs: int = 0
 
     @property
@@ -52,7 +53,9 @@ def measurements_for(rows, programs, wanted_set):
                 continue
             found.setdefault((program, benchmark),
                              Measurement(program, benchmark, peer, row.repetitions_max,
-                                         named=peer == row.peer))
+                                         named=peer == row.peer,
+                                         expected_seconds=rows_module.expected_seconds(
+                                             program, benchmark, wanted_set)))
     return list(found.values())
 
 
@@ -109,7 +112,7 @@ class Progress:
 def _seconds(item):
     if item.seconds is not None:
         return item.seconds
-    return rows_module.EXPECTED_SECONDS.get(item.program, 3)
+    return item.expected_seconds
 
 
 def _eta(measurements, wanted, seconds_left):

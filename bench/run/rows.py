@@ -24,6 +24,10 @@ POLLERS = ("redis_poll10", "redis_poll100", "beanstalkd", "postgresql")
 # One run of a benchmark on an idle machine, before it is known how long it takes on this one.
 EXPECTED_SECONDS = {"wheel_bench": 0.6, "engine_bench": 2, "waiting_bench": 3, "expiry_bench": 4,
                     "recovery_bench": 5, "timer_peers_bench": 2.5, "server_peers_bench": 15}
+EXPECTED_OF = {"recovery.full.10m": 40, "recovery.ready.10m": 40, "engine.cancel.5m": 12,
+               "wheel.schedule.10m": 5, "wheel.cancel.10m": 6, "wheel.reschedule.10m": 8}
+# How long the rows of an idle engine look at it.
+IDLE_SECONDS = {QUICK: 3, DEFAULT: 5, FULL: 60}
 PEER_PROGRAMS = {"timer_peers_bench": QUICK, "server_peers_bench": FULL}
 
 
@@ -218,6 +222,12 @@ SLOW = {"netty": ("wheel.schedule.1m", "wheel.reschedule.1m"),
         "libuv": ("wheel.expire_spread.1m", "wheel.cascade_worst.1m"),
         "libev": ("wheel.expire_same.100k", "wheel.expire_same.1m", "wheel.expire_spread.1m"),
         "libevent": ("wheel.expire_same.100k", "wheel.expire_same.1m", "wheel.expire_spread.1m")}
+
+
+def expected_seconds(program, benchmark, wanted_set):
+    if benchmark.startswith("engine.idle_cpu.") and program == "expiry_bench":
+        return IDLE_SECONDS[wanted_set] + 6
+    return EXPECTED_OF.get(benchmark, EXPECTED_SECONDS.get(program, 3))
 
 
 def sets_of_peer(row, peer):
