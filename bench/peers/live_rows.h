@@ -1,0 +1,13 @@
+// Lateness and idle cost of event loops as they are used: their own clock, their own waiting.
+#ifndef COUNTWHEEL_BENCH_PEERS_LIVE_ROWS_H_
+#define COUNTWHEEL_BENCH_PEERS_LIVE_ROWS_H_
+
+namespace countwheel::bench {
+
+// `engine.lateness.exact.10k/<peer>` and `engine.idle_cpu.10ms/<peer>`.
+void register_asio_live_rows();
+void register_libuv_live_rows();
+
+}  // namespace countwheel::bench
+
+#endif  // COUNTWHEEL_BENCH_PEERS_LIVE_ROWS_H_
