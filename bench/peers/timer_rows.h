@@ -114,10 +114,10 @@ double run_ticks(Peer& peer, std::size_t count) {
   }
 }
 
-// A peer on the real clock schedules while its clock runs: it gets ten (real) seconds for that.
+// A peer on the real clock schedules while its clock runs: it gets four (real) seconds for that.
 template <TimerPeer Peer>
 constexpr std::int64_t lead_ns() {
-  return Peer::kRealClock ? 100 * kSecondNs : 0;
+  return Peer::kRealClock ? 40 * kSecondNs : 0;
 }
 
 template <TimerPeer Peer>
