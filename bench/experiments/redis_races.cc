@@ -18,7 +18,7 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
 class Connection {
  public:
   explicit Connection(const TaskServer& server)
-      : context_(redisConnectUnix((server.directory() + "/socket").c_str())) {}
+      : context_(redisConnectUnix(server.socket_path().c_str())) {}
   ~Connection() { redisFree(context_); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -147,7 +147,7 @@ class BeanstalkdServer : public TaskServer {
   std::unique_ptr<TaskClient> connect() override {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    const std::string path = directory_.path() + "/socket";
+    const std::string path = socket_path();
     if (path.size() >= sizeof address.sun_path) {
       return nullptr;
     }

@@ -133,8 +133,7 @@ class PostgresqlServer : public TaskServer {
 
   std::unique_ptr<TaskClient> connect() override {
     const std::string where =
-        "host=" + std::filesystem::absolute(directory_.path()).lexically_normal().string() +
-        " dbname=postgres user=countwheel";
+        "host=" + socket_directory() + "/data dbname=postgres user=countwheel";
     PGconn* const connection = PQconnectdb(where.c_str());
     auto client = std::make_unique<PostgresqlClient>(connection);
     if (PQstatus(connection) != CONNECTION_OK) {
@@ -181,16 +180,10 @@ class PostgresqlServer : public TaskServer {
     }
     std::error_code error;  // of a server that was killed
     std::filesystem::remove(data + "/postmaster.pid", error);
-    const bool forked =
-        process_.start({find_postgresql("postgres"),
-                        "-D",
-                        "data",
-                        "-k",
-                        std::filesystem::absolute(directory_.path()).lexically_normal().string(),
-                        "-c",
-                        "listen_addresses="},
-                       directory_.path(),
-                       other);
+    const bool forked = process_.start(
+        {find_postgresql("postgres"), "-D", "data", "-k", ".", "-c", "listen_addresses="},
+        directory_.path(),
+        other);
     return forked ? "" : "postgres cannot be started";
   }
 

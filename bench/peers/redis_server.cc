@@ -137,7 +137,7 @@ class RedisServer : public TaskServer {
   RedisServer(Sync sync, bool with_payload) : sync_(sync), with_payload_(with_payload) {}
 
   std::unique_ptr<TaskClient> connect() override {
-    redisContext* const context = redisConnectUnix((directory_.path() + "/socket").c_str());
+    redisContext* const context = redisConnectUnix(socket_path().c_str());
     if (context == nullptr || context->err != 0) {
       redisFree(context);
       return nullptr;
@@ -146,7 +146,7 @@ class RedisServer : public TaskServer {
   }
 
   bool rewrite_log() override {
-    redisContext* const context = redisConnectUnix((directory_.path() + "/socket").c_str());
+    redisContext* const context = redisConnectUnix(socket_path().c_str());
     freeReplyObject(redisCommand(context, "BGREWRITEAOF"));
     bool busy = true;
     while (busy) {

@@ -43,10 +43,13 @@ void add_polling(const std::string& peer, const ServerCase& given, int poll_ms) 
       [=](benchmark::State& state) { server_idle(state, given, poll_ms); });
 }
 
-void add_storage(const std::string& peer, const ServerCase& given) {
-  add("recovery.full.1m/" + peer, [=](benchmark::State& state) { server_recovery(state, given); });
+void add_memory(const std::string& peer, const ServerCase& given) {
   add("engine.bytes_per_task/" + peer,
       [=](benchmark::State& state) { server_bytes(state, given, false); });
+}
+
+void add_storage(const std::string& peer, const ServerCase& given) {
+  add("recovery.full.1m/" + peer, [=](benchmark::State& state) { server_recovery(state, given); });
   add("log.bytes_per_task/" + peer,
       [=](benchmark::State& state) { server_bytes(state, given, true); });
 }
@@ -62,6 +65,7 @@ void register_redis() {
   add_waiting("redis_always", always);
   add_polling("redis_poll10", everysec, 10);
   add_polling("redis_poll100", everysec, 100);
+  add_memory("redis_everysec", everysec);
   add_storage("redis_everysec", everysec);
 }
 #endif
@@ -75,6 +79,7 @@ void register_beanstalkd() {
   add_cancel("beanstalkd", often);
   add_waiting("beanstalkd", each);
   add_polling("beanstalkd", often, 10);
+  add_memory("beanstalkd", often);
   add_storage("beanstalkd", often);
 }
 
@@ -87,7 +92,7 @@ void register_postgresql() {
   add_cancel("postgresql", on);
   add_waiting("postgresql", on);
   add_polling("postgresql", on, 10);
-  add_storage("postgresql", on);
+  add_storage("postgresql", on);  // its tasks are not in memory
 }
 #endif
 

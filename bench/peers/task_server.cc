@@ -1,9 +1,24 @@
 #include "peers/task_server.h"
 
+#include <fcntl.h>
 #include <fstream>
 #include <thread>
+#include <unistd.h>
 
 namespace countwheel::bench {
+
+TaskServer::~TaskServer() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+std::string TaskServer::socket_directory() const {
+  if (descriptor_ < 0) {
+    descriptor_ = ::open(directory_.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  }
+  return "/proc/self/fd/" + std::to_string(descriptor_);
+}
 
 std::string TaskServer::start() {
   if (const std::string why = spawn(); !why.empty()) {

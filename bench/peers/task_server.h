@@ -48,7 +48,7 @@ class TaskClient {
 // Thread contract: one thread.
 class TaskServer {
  public:
-  virtual ~TaskServer() = default;
+  virtual ~TaskServer();
   // Starts it anew on what is in its directory and waits until it takes tasks. The text says why
   // not; empty if it does.
   std::string start();
@@ -59,16 +59,22 @@ class TaskServer {
   // Writes its log anew without what is gone, where there is such a thing.
   virtual bool rewrite_log() { return false; }
 
-  const std::string& directory() const { return directory_.path(); }
+  // The name of its socket for whoever connects in this process. Paths of sockets are short by law,
+  // those of directories are not: this one goes by a descriptor.
+  std::string socket_path() const { return socket_directory() + "/socket"; }
   const ServerProcess& process() const { return process_; }
   double disk_bytes() const { return disk_bytes_below(directory_.path()); }
 
  protected:
   // The text says why not.
   virtual std::string spawn() = 0;
+  std::string socket_directory() const;
 
   Directory directory_;
   ServerProcess process_;
+
+ private:
+  mutable int descriptor_ = -1;
 };
 
 // Not started.

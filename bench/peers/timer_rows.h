@@ -14,17 +14,16 @@
 
 namespace countwheel::bench {
 
-// Passes, of which the best counts: what the code costs when nobody else uses the caches.
-inline int pass_count(std::size_t timer_count) {
-  return timer_count <= 10'000 ? 30 : timer_count <= 1'000'000 ? 3 : 1;
-}
-
-// Calls pass() as often and reports the least ns that it returns for one timer.
+// Calls pass() again and again for a second, at most 30 times, and reports the least ns that it
+// returns for one timer: what the code costs when nobody else uses the caches.
 template <class Pass>
 void report_best(benchmark::State& state, std::size_t timer_count, Pass&& pass) {
+  constexpr int kPasses = 30;
+  constexpr double kSeconds = 1.0;
   for (auto unused : state) {
     double best_ns = 0;
-    for (int i = 0; i < pass_count(timer_count); ++i) {
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < kPasses && (i == 0 || seconds_since(start) < kSeconds); ++i) {
       const double ns = pass() * 1e9 / static_cast<double>(timer_count);
       best_ns = i == 0 ? ns : std::min(best_ns, ns);
     }
