@@ -1,5 +1,6 @@
 // PostgreSQL: a table of tasks, taken with FOR UPDATE SKIP LOCKED; a thousand rows a statement. It
 // refuses to run as root; then it runs as postgres or nobody.
+#include <csignal>
 #include <filesystem>
 #include <libpq-fe.h>
 #include <pwd.h>
@@ -130,6 +131,10 @@ class PostgresqlClient : public TaskClient {
 class PostgresqlServer : public TaskServer {
  public:
   explicit PostgresqlServer(Sync sync) : sync_(sync) {}
+  // Killed, it would leave its shared memory behind.
+  ~PostgresqlServer() override { process_.stop(SIGQUIT); }
+  PostgresqlServer(const PostgresqlServer&) = delete;
+  PostgresqlServer& operator=(const PostgresqlServer&) = delete;
 
   std::unique_ptr<TaskClient> connect() override {
     const std::string where =
@@ -180,10 +185,17 @@ class PostgresqlServer : public TaskServer {
     }
     std::error_code error;  // of a server that was killed
     std::filesystem::remove(data + "/postmaster.pid", error);
-    const bool forked = process_.start(
-        {find_postgresql("postgres"), "-D", "data", "-k", ".", "-c", "listen_addresses="},
-        directory_.path(),
-        other);
+    const bool forked = process_.start({find_postgresql("postgres"),
+                                        "-D",
+                                        "data",
+                                        "-k",
+                                        ".",
+                                        "-c",
+                                        "listen_addresses=",
+                                        "-c",
+                                        "dynamic_shared_memory_type=mmap"},
+                                       directory_.path(),
+                                       other);
     return forked ? "" : "postgres cannot be started";
   }
 

@@ -108,6 +108,17 @@ void ServerProcess::kill() {
   pid_ = -1;
 }
 
+void ServerProcess::stop(int signal) {
+  constexpr int kTries = 1000;
+  if (is_running()) {
+    ::kill(pid_, signal);
+  }
+  for (int i = 0; i < kTries && is_running(); ++i) {
+    usleep(10'000);
+  }
+  kill();
+}
+
 bool ServerProcess::is_running() {
   if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) {
     pid_ = -1;

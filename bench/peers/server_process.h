@@ -32,6 +32,8 @@ class ServerProcess {
              const UnprivilegedUser* user = nullptr);
   // kill -9, of its children too, and waits for its end.
   void kill();
+  // Asks it by a signal and gives it ten seconds; kills it then.
+  void stop(int signal);
   bool is_running();
 
   // Of the process and its children, so far.

@@ -1,5 +1,7 @@
 """docs/comparison.md, made of the figures of one run; see comparison.py."""
 
+import textwrap
+
 import svg
 from comparison_plots import INSTANTS, SPREADS
 
@@ -100,15 +102,31 @@ def _machine(run):
             f"Redis {run['redis'] or 'not installed'}, commit {machine['commit']}")
 
 
+def _cpu(run):
+    """What the sustained load costs, in words that follow the figures."""
+    costs = [run["results"].get(f"experiment.sustained/{system}", {}).get("cpu_percent")
+             for system in ("redis", "countwheel")]
+    if None in costs:
+        return "at a cost that was not measured here"
+    return (f"for {svg.short(costs[0])} % of a core, its consumer included, where Countwheel with "
+            f"its syncs takes {svg.short(costs[1])} %")
+
+
+def _paragraph(text):
+    return textwrap.fill(text, 100)
+
+
 def document(run):
+    runs = "One run" if run["repeat"] == 1 else f"Medians of {run['repeat']} runs"
     return f"""# Comparison
 
 Delayed tasks are usually built on a Redis sorted set: the due time is the score, and a consumer
 polls for what is due. Others have published what that gives. Here are their eleven experiments, run
 again with Redis and with Countwheel in one session on one machine, and two more about size.
 
-Written by `./dev bench --experiments`; do not edit. {_machine(run)}. Medians of {run['repeat']}
-runs, of the last two experiments one; each in a process of its own.
+Written by `./dev bench --experiments`; do not edit.
+
+{_paragraph(f"{_machine(run)}. {runs}, of the last two experiments one; each in its own process.")}
 
 ## How to read it
 
@@ -119,8 +137,11 @@ runs, of the last two experiments one; each in a process of its own.
   something comes, and only then waits. The articles leave that loop out; it costs nothing, and
   whoever compares should compare with it.
 - **Durability is not the same.** Redis appends to its log and syncs it every second (`everysec`);
-  what Countwheel schedules is synced by the time anybody is told so, and each start of a handler is
-  on record before it runs. Redis tasks are ids alone, in the two long experiments with a payload.
+  Countwheel syncs every batch of operations before it calls them durable, and marks each attempt
+  before its handler starts. That is dearer, and part of its figures. Redis tasks are ids alone, in
+  the two long experiments with a payload.
+- **The phase of the poll is chance.** When all tasks are due at one instant, Redis is late by what
+  is left of the interval, anything from 0 to 100 ms, plus the time to take them.
 - Redis is reached through a unix socket; Countwheel is a library in the process.
 
 ## The table
@@ -133,20 +154,22 @@ The published figures are of Redis 8.10.1 on a machine that is not described.
 
 ## What it shows
 
-- **A poll is late by half its interval, a deadline is not.** Between 20 and 500 ms nothing but the
-  interval decides, and no faster server changes that. Countwheel sleeps until the next deadline.
+- **A poll is late by half its interval on average, a deadline is not.** Between 20 and 500 ms
+  nothing but the interval decides, and no faster server changes that. Countwheel sleeps until the
+  next deadline.
 - **The drain loop matters more than the server.** 1,000 tasks over two seconds are more than
   100 every 500 ms: without the loop the queue only grows, with it the interval is all that is left.
   1,000 tasks of one instant are drained in milliseconds once a poll has come.
-- **Two steps are a race, one is not.** With the reply of ZREM checked, or with a script, Redis hands
-  out every task once, as a due task of Countwheel is given to one thread.
+- **Two steps are a race, one is not.** With the reply of ZREM checked, or with a script, Redis
+  hands out every task once, as a due task of Countwheel is given to one thread.
 - **A pop without a lease loses what was taken.** With one, Redis loses nothing, and neither does
   Countwheel, whose attempts are on record; there the process itself was killed with `kill -9` and
-  its ten tasks were delivered again. Both are at-least-once.
-- **Redis is good at this.** Drained and polled every 10 ms it keeps a precision of three seconds
-  with three orders of magnitude to spare, at a few percent of a core, and it is a server that
-  many processes and machines can share. Countwheel is a library: it is for the process that owns
-  the deadlines, needs them to the millisecond or better, and wants them on disk.
+  what its handlers had was delivered again. Both are at-least-once.
+- **Redis is good at this.** Polled every 100 ms it keeps a precision of three seconds with room to
+  spare, {_cpu(run)},
+  and it is a server that many processes and machines can share. Countwheel is a library: it is for
+  the process that owns the deadlines, needs them to the millisecond or better, and wants them on
+  disk.
 
 ## The pictures
 

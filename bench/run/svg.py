@@ -268,7 +268,9 @@ def _row_name(row, colour, y):
 
 def bar_chart(title, bars, x, note=""):
     """Horizontal bars on a logarithmic axis; `x` names the axis with its unit."""
-    parts, scale, height, _ = _rows_frame(title, bars, [bar.value for bar in bars], x, note)
+    # The axis begins below the shortest bar, which would not be seen otherwise.
+    values = [value for bar in bars if bar.value for value in (bar.value / 2, bar.value)]
+    parts, scale, height, _ = _rows_frame(title, bars, values, x, note)
     for i, (bar, colour) in enumerate(zip(bars, _colours(bars))):
         y = _TOP + _ROW * i + _ROW / 2
         parts.append(_row_name(bar, colour, y))
