@@ -31,6 +31,23 @@ void lateness(benchmark::State& state) {
   report_lateness(state, std::move(lateness_us));
 }
 
+// When the last of those has started that are all due at one instant.
+void herd(benchmark::State& state, std::size_t count) {
+  boost::asio::io_context context(1);
+  std::vector<boost::asio::steady_timer> timers;
+  timers.reserve(count);
+  const TimePoint due = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  TimePoint last;
+  for (std::size_t i = 0; i < count; ++i) {
+    timers.emplace_back(context, due);
+    timers.back().async_wait(
+        [&last](const boost::system::error_code&) { last = std::chrono::steady_clock::now(); });
+  }
+  context.run();
+  state.SetIterationTime(1.0);
+  state.counters["value"] = std::chrono::duration<double, std::milli>(last - due).count();
+}
+
 void idle(benchmark::State& state) {
   boost::asio::io_context context(1);
   std::vector<boost::asio::steady_timer> timers;
@@ -52,6 +69,8 @@ void idle(benchmark::State& state) {
 void register_asio_live_rows() {
   add_live_row("engine.lateness.exact.10k/asio", lateness);
   add_live_row("engine.idle_cpu.10ms/asio", idle);
+  add_live_row("engine.herd.100k/asio", [](benchmark::State& state) { herd(state, 100'000); });
+  add_live_row("engine.herd.1m/asio", [](benchmark::State& state) { herd(state, 1'000'000); });
 }
 
 }  // namespace countwheel::bench

@@ -44,6 +44,12 @@ class Loop {
   std::vector<Timer> timers_;
 };
 
+void note_lateness(uv_timer_t* handle) {
+  const auto* const timer = static_cast<Timer*>(handle->data);
+  timer->lateness_us->push_back(static_cast<double>(RealClock::monotonic_ns() - timer->due_ns) *
+                                1e-3);
+}
+
 void lateness(benchmark::State& state) {
   Loop loop(kLiveTimers);
   std::vector<double> lateness_us;
@@ -56,17 +62,28 @@ void lateness(benchmark::State& state) {
     timer.lateness_us = &lateness_us;
     const std::int64_t delay_ns = timer.due_ns - RealClock::monotonic_ns();
     uv_timer_start(
-        &timer.handle,
-        [](uv_timer_t* handle) {
-          const auto* const due = static_cast<Timer*>(handle->data);
-          due->lateness_us->push_back(static_cast<double>(RealClock::monotonic_ns() - due->due_ns) *
-                                      1e-3);
-        },
-        static_cast<std::uint64_t>((delay_ns + kMs - 1) / kMs),
-        0);
+        &timer.handle, &note_lateness, static_cast<std::uint64_t>((delay_ns + kMs - 1) / kMs), 0);
   }
   uv_run(loop.get(), UV_RUN_DEFAULT);
   report_lateness(state, std::move(lateness_us));
+}
+
+// When the last of those has started that are all due at one instant.
+void herd(benchmark::State& state, int count) {
+  Loop loop(count);
+  constexpr std::int64_t kLeadMs = 3'000;
+  std::vector<double> late_us;
+  late_us.reserve(static_cast<std::size_t>(count));
+  uv_update_time(loop.get());
+  const std::int64_t due_ns = RealClock::monotonic_ns() + kLeadMs * kMs;
+  for (Timer& timer : loop.timers()) {
+    timer.due_ns = due_ns;
+    timer.lateness_us = &late_us;
+    uv_timer_start(&timer.handle, &note_lateness, kLeadMs, 0);
+  }
+  uv_run(loop.get(), UV_RUN_DEFAULT);
+  state.SetIterationTime(1.0);
+  state.counters["value"] = late_us.back() * 1e-3;
 }
 
 void idle(benchmark::State& state) {
@@ -94,6 +111,8 @@ void idle(benchmark::State& state) {
 void register_libuv_live_rows() {
   add_live_row("engine.lateness.exact.10k/libuv", lateness);
   add_live_row("engine.idle_cpu.10ms/libuv", idle);
+  add_live_row("engine.herd.100k/libuv", [](benchmark::State& state) { herd(state, 100'000); });
+  add_live_row("engine.herd.1m/libuv", [](benchmark::State& state) { herd(state, 1'000'000); });
 }
 
 }  // namespace countwheel::bench

@@ -4,7 +4,8 @@
 
 namespace countwheel::bench {
 
-// `engine.lateness.exact.10k/<peer>` and `engine.idle_cpu.10ms/<peer>`.
+// `engine.lateness.exact.10k/<peer>`, `engine.herd.{100k,1m}/<peer>`,
+// `engine.idle_cpu.10ms/<peer>`. In memory: nothing is on record before a handler starts.
 void register_asio_live_rows();
 void register_libuv_live_rows();
 
