@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
-#include <time.h>
 #include <vector>
 
 namespace countwheel::bench {
@@ -46,13 +45,6 @@ inline std::int64_t earlier(std::int64_t deadline_ns, std::size_t i) {
   constexpr std::int64_t kFirst = 4 * kSecondNs;
   return kFirst + static_cast<std::int64_t>(static_cast<double>(deadline_ns - kFirst) *
                                             static_cast<double>(i % 97) / 97.0);
-}
-
-// Processor time of this thread: on a machine that is shared, the time of others does not count.
-inline double thread_cpu_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 }  // namespace countwheel::bench
