@@ -39,6 +39,7 @@ struct VirtualWait {
 class AsioTimers : public TimerPeerBase {
  public:
   static constexpr const char* kName = "asio";
+  static constexpr bool kIsSlow = true;
   static constexpr bool kTickCostsMore = true;  // the system calls of a timerfd that always rings
 
   explicit AsioTimers(std::size_t timer_count) : context_(1) {

@@ -95,6 +95,12 @@ void server_herd(benchmark::State& state, const ServerCase& given, int poll_ms) 
     // The code of the articles: one poll of a thousand, one wait, and so on.
     state.counters["undrained_ms"] =
         herd_ms(state, *session.client, {.interval_ms = poll_ms, .drain = false});
+    if (given.has_id_only) {
+      const Session ids(state, given, false);
+      if (ids.client) {
+        state.counters["id_only"] = herd_ms(state, *ids.client, {.interval_ms = poll_ms});
+      }
+    }
   }
 }
 
