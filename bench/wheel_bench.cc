@@ -119,6 +119,16 @@ double bytes(std::size_t count) {
   return static_cast<double>(fixture.wheel().touched_bytes()) / static_cast<double>(count);
 }
 
+// The wheel whose timers are known by their index alone.
+double bytes_of_index(std::size_t count) {
+  IndexWheel wheel({}, 0);
+  wheel.reserve(count);
+  for (const std::int64_t deadline_ns : deadlines_of(Spread::kWeek, count)) {
+    wheel.schedule(deadline_ns);
+  }
+  return static_cast<double>(wheel.touched_bytes()) / static_cast<double>(count);
+}
+
 struct Size {
   const char* name;
   std::size_t count;
@@ -159,6 +169,8 @@ const bool registered = [] {
   }
   Row("wheel.bytes.exact",
       [](benchmark::State& state) { state.counters["value"] = bytes(1'000'000); });
+  Row("wheel.bytes.index",
+      [](benchmark::State& state) { state.counters["value"] = bytes_of_index(1'000'000); });
   return true;
 }();
 
