@@ -99,7 +99,9 @@ void lateness(benchmark::State& state,
   report_quantiles(state, "handover.", handovers);
   report_quantiles(state, "start.", starts_us);
   state.counters["earliest"] = *std::min_element(starts_us.begin(), starts_us.end());
-  if (next.load() != run.tasks || state.counters["earliest"] < 0) {
+  if (const std::string refused = engine.stats().tick_thread_refused; !refused.empty()) {
+    state.SkipWithError(refused.c_str());
+  } else if (next.load() != run.tasks || state.counters["earliest"] < 0) {
     state.SkipWithError("a task was early or lost");
   } else if (!agree(handovers, engine.stats().lateness_ns)) {
     state.SkipWithError("the engine's own histogram of hand-overs says something else");
@@ -115,6 +117,12 @@ Row lateness_row(const char* name, LatenessRun run, std::function<void(EngineOpt
 void exact(EngineOptions& options) {
   options.wheel.precision = Precision::kExact;
 }
+void hybrid(EngineOptions& options) {
+  options.tick_thread.wait = Wait::kHybrid;
+}
+void fifo(EngineOptions& options) {
+  options.tick_thread.realtime_priority = 20;
+}
 void by_tick(EngineOptions& options) {
   options.wheel.precision = Precision::kTick;
 }
@@ -122,6 +130,8 @@ void by_tick(EngineOptions& options) {
 const Row rows[] = {
     lateness_row("engine.lateness.exact.idle", kIdle, exact),
     lateness_row("engine.lateness.exact.10k", kTenThousand, exact),
+    lateness_row("engine.lateness.exact.10k.hybrid", kTenThousand, hybrid),
+    lateness_row("engine.lateness.exact.10k.fifo", kTenThousand, fifo),
     lateness_row("engine.lateness.tick.idle", kIdle, by_tick),
     lateness_row("engine.lateness.tick.10k", kTenThousand, by_tick),
 };
