@@ -23,6 +23,7 @@ AT_OS = ("redis_everysec", "beanstalkd", "postgresql")
 POLLERS = ("redis_poll10", "redis_poll100", "beanstalkd", "postgresql")
 # One run of a benchmark on an idle machine, before it is known how long it takes on this one.
 EXPECTED_SECONDS = {"wheel_bench": 0.6, "engine_bench": 2, "waiting_bench": 3, "expiry_bench": 4,
+                    "precision_bench": 5.5,
                     "recovery_bench": 5, "timer_peers_bench": 2.5, "server_peers_bench": 15}
 EXPECTED_OF = {"recovery.full.10m": 40, "recovery.ready.10m": 40, "engine.cancel.5m": 12,
                "wheel.schedule.10m": 5, "wheel.cancel.10m": 6, "wheel.reschedule.10m": 8}
@@ -154,6 +155,9 @@ LATENESS = {
 }
 
 
+LOADS = ("quiet", "flushing", "cleaning", "checkpoint", "cascade", "saturated", "slow_sync")
+
+
 def _expiry(table):
     program = "expiry_bench"
     for precision in ("tick", "exact"):
@@ -172,6 +176,11 @@ def _expiry(table):
         benchmark = f"engine.lateness.exact.10k.{wait}"
         table.add(f"{benchmark}.handover.p50", "us", program, benchmark=benchmark, target=p50)
         table.add(f"{benchmark}.handover.p999", "us", program, benchmark=benchmark, target=p999)
+    for load in LOADS:
+        benchmark = f"engine.precision.{load}"
+        table.add(f"{benchmark}.handover.p50", "us", "precision_bench", benchmark=benchmark)
+        table.add(f"{benchmark}.handover.p99", "us", "precision_bench", benchmark=benchmark,
+                  target=_at_most(1000, "us"))
     common = {"unit": "ms", "program": program, "peer": "redis_poll10"}
     table.add("engine.herd.100k", belongs=QUICK, target=_at_most(8, "ms"),
               peers=LOOPS + POLLERS, **common)
