@@ -238,9 +238,6 @@ void Dispatcher::run_claim(Worker& worker, TaskType& type, std::span<const DueEn
   // Counted once for all of a claim: more than one are quick.
   running_.fetch_add(claim.size());
   started_.fetch_add(claim.size(), std::memory_order_relaxed);
-  for (const DueEntry& entry : claim) {
-    parts_.table.prefetch(entry.index);
-  }
   std::size_t not_running = 0;
   std::size_t not_started = 0;
   for (const DueEntry& entry : claim) {

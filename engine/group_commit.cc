@@ -1,5 +1,6 @@
-// What callers see of the group commit: enqueue, wait, and the thread that commits for those who
-// do not wait. The leader's part is in commit_batch.cc, failures are in commit_failure.cc.
+// What callers see of the group commit: enqueue, and the thread that commits for those who do not
+// wait. Those who do are in commit_wait.cc, the leader's part is in commit_batch.cc, failures are
+// in commit_failure.cc.
 #include "group_commit.h"
 
 #include <algorithm>
@@ -138,105 +139,6 @@ std::uint64_t GroupCommit::mark(Durability level) const noexcept {
       return synced_.load();
   }
   return 0;
-}
-
-bool GroupCommit::was_refused(std::uint64_t lsn) const {
-  if (!any_refused_.load()) {
-    return false;
-  }
-  const std::lock_guard lock(wait_mutex_);
-  const auto range = refused_.lower_bound(lsn);
-  return range != refused_.end() && range->second <= lsn;
-}
-
-// Answers whether the fate of `lsn` is known, and which it is. Marks pass over what was refused.
-bool GroupCommit::settled(std::uint64_t lsn, Durability level, Status* status) const {
-  const Mode mode = mode_.load();
-  const bool reached = lsn <= mark(level);
-  if (lsn == 0 || (reached && level == Durability::kMemory)) {
-    return true;
-  }
-  if (was_refused(lsn)) {
-    *status = Status(Code::kNoSpace, std::string(parts_.journal.path()));
-    return true;
-  }
-  if (!reached && mode == Mode::kFailed) {
-    // Neither mark moves any more.
-    const std::lock_guard lock(wait_mutex_);
-    *status = Status(Code::kJournalFailed, failure_);
-    return true;
-  }
-  return reached;
-}
-
-Status GroupCommit::wait(std::uint64_t lsn, Durability level, Nanoseconds timeout) {
-  Status status;
-  if (settled(lsn, level, &status)) {
-    return status;
-  }
-  if (lsn > last_lsn()) {
-    return not_handed_out(lsn);
-  }
-  want(lsn, level);
-  const steady_clock::time_point start = steady_clock::now();
-  // A bound on the sleep, so that a commit nobody leads is led by the next that looks.
-  constexpr auto kLook = std::chrono::milliseconds(5);
-  for (;;) {
-    if (leader_.try_lock()) {
-      {
-        const std::lock_guard lead(leader_, std::adopt_lock);
-        if (!settled(lsn, level, &status)) {
-          commit_locked();
-        }
-      }
-      call_settled();
-      // The next batch needs a leader, and the chores of this one a thread that is awake for them.
-      if (incoming_count_.load() != 0 ||
-          (sleep_.load() == Sleep::kAsleep && !chore_planned_.load())) {
-        kick();
-      }
-    }
-    if (settled(lsn, level, &status)) {
-      return status;
-    }
-    if (steady_clock::now() - start >= timeout) {
-      return Status(Code::kTimedOut,
-                    "LSN " + std::to_string(lsn) + " is not " + std::string(to_string(level)));
-    }
-    std::unique_lock lock(wait_mutex_);
-    const std::uint64_t batch = lsn <= batch_last_lsn_ ? batch_ : batch_ + 1;
-    if (lsn > mark(level)) {
-      wait_[batch % kWaitSlots].wait_for(lock, std::min<Nanoseconds>(kLook, timeout));
-    }
-  }
-}
-
-// Before the next commit ends, the mark of `level` will have reached `lsn`.
-void GroupCommit::want(std::uint64_t lsn, Durability level) noexcept {
-  if (level == Durability::kDisk) {
-    std::uint64_t wanted = want_synced_.load();
-    while (wanted < lsn && !want_synced_.compare_exchange_weak(wanted, lsn)) {
-    }
-  }
-}
-
-void GroupCommit::begin_batch(std::uint64_t last_lsn) {
-  const std::lock_guard lock(wait_mutex_);
-  ++batch_;
-  batch_last_lsn_ = std::max(batch_last_lsn_, last_lsn);
-}
-
-void GroupCommit::notify_batch() {
-  // The lock orders the marks before the look of a caller that is about to wait.
-  const std::lock_guard lock(wait_mutex_);
-  wait_[batch_ % kWaitSlots].notify_all();
-}
-
-void GroupCommit::notify_all() {
-  const std::lock_guard lock(wait_mutex_);
-  for (std::condition_variable& slot : wait_) {
-    slot.notify_all();
-  }
 }
 
 std::optional<std::chrono::steady_clock::time_point> GroupCommit::commit_once() {

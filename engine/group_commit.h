@@ -178,6 +178,8 @@ class GroupCommit {
   void tell(std::span<const Op> ops);
   void call_the_rest();
   bool settled(std::uint64_t lsn, Durability level, Status* status) const;
+  void let_others_join() const noexcept;
+  void sleep_until_batch(std::uint64_t lsn, Durability level, Nanoseconds timeout);
   void begin_batch(std::uint64_t last_lsn);
   void notify_batch();
   void notify_all();
@@ -227,7 +229,12 @@ class GroupCommit {
   // Guards the waiters and what became of operations that failed.
   mutable std::mutex wait_mutex_;
   // One for each of the next batches, so that a batch wakes its own callers and no others.
-  std::array<std::condition_variable, kWaitSlots> wait_;
+  struct WaitSlot {
+    std::atomic<std::uint32_t> epoch{0};  // what they sleep on
+    std::uint32_t sleepers = 0;           // guarded by wait_mutex_; some may have given up
+  };
+  std::array<WaitSlot, kWaitSlots> wait_;
+  std::atomic<std::uint32_t> woken_{0};             // by the last batch
   std::uint64_t batch_ = 0;                         // number of the batch being written
   std::uint64_t batch_last_lsn_ = 0;                // its last LSN
   std::map<std::uint64_t, std::uint64_t> refused_;  // last LSN of a refused range -> its first

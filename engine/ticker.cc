@@ -16,9 +16,6 @@ constexpr std::int64_t kStepNs = 5'000'000;
 // Later than planned by more than this is a stall: the thread or the machine was held up.
 constexpr std::int64_t kStallNs = 100'000'000;
 
-// How many nodes to ask for before they are read.
-constexpr std::size_t kAhead = 12;
-
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 }  // namespace
@@ -133,11 +130,7 @@ void Ticker::refill(Side& side, std::int64_t now_ns) {
   side.due.clear();
   side.head = 0;
   const auto sink = [this, &side, now_ns](std::span<const CoreDue> batch) {
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      const CoreDue& due = batch[i];
-      if (i + kAhead < batch.size()) {
-        side.home.prefetch(batch[i + kAhead].index);
-      }
+    for (const CoreDue& due : batch) {
       const std::optional<TaskTable::Scheduled> task = side.home.read(due.index);
       if (task && task->deadline_ns == due.deadline_ns) {
         if ((task->flags & kFlagTouched) != 0 && put_off(due.index, now_ns)) {
