@@ -13,8 +13,8 @@
 //    once, 20 ms in which nothing else happens. Here the next hour is moved while the current one
 //    still runs, at most 64 entries a tick. The rings are oversized so that both fit.
 //  - The expiry. A slot kept as a linked list is read one cache miss at a time, 230 ns a timer.
-//    Here it is a list of chunks with 63 small entries each, read as a stream while the nodes behind
-//    them are fetched ahead: a tenth of that.
+//    Here it is a list of chunks with 63 small entries each, read as a stream while the
+//    nodes behind them are fetched ahead: a tenth of that.
 //  - The handle. If the slot of a cancelled timer is used again, a second cancel hits a stranger.
 //    Here a handle has a generation, and a stale one answers false for ever.
 //  - The grain. A 10 ms tick does not mean 10 ms of lateness: the current slot is sorted, and
