@@ -47,20 +47,27 @@ void GroupCommit::refuse(OpQueue& queue, std::size_t begin) {
   if (first) {
     next_recover_ = steady_clock::now() + kRecoverEvery;
   }
-  OpQueue late;
-  {
-    const std::lock_guard lock(queue_mutex_);
-    std::swap(late, incoming_);
-    incoming_count_.store(0);
+  if (incoming_count_.load() == 0 && begin >= queue.ops.size()) {
+    return;  // Most often: it is asked before each look whether there is space again.
   }
-  if (late.empty() && begin >= queue.ops.size()) {
-    return;
+  OpQueue late;
+  std::vector<bool> kept_late;
+  std::vector<bool> kept_queue;
+  Rollback rollback(parts_.table, parts_.limits);
+  {
+    // In one moment. A call that was accepted before the refusal may be decided only now: half-way
+    // it would stand on what is taken back next, be acknowledged at `memory`, and be lost.
+    const AllShards locked(parts_.table);
+    {
+      const std::lock_guard lock(queue_mutex_);
+      std::swap(late, incoming_);
+      incoming_count_.store(0);
+    }
+    kept_late = rollback.run(late, 0);
+    kept_queue = rollback.run(queue, begin);
   }
   // A task that is taken back was not carried while it was cancelled.
   carry_again_ = carried_low_water_ != 0;
-  Rollback rollback(parts_.table, parts_.limits);
-  const std::vector<bool> kept_late = rollback.run(late, 0);
-  const std::vector<bool> kept_queue = rollback.run(queue, begin);
   OpQueue kept = std::move(kept_);
   kept_ = OpQueue();
   keep(queue, kept_queue, begin, &kept);

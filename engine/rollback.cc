@@ -51,10 +51,6 @@ void Rollback::back_in_group(Shard& shard, const Node& node, std::uint32_t index
 }
 
 void Rollback::revisit_groups() {
-  if (groups_.empty()) {
-    return;
-  }
-  const AllShards locked(table_);
   for (const std::uint64_t group : std::exchange(groups_, {})) {
     if (GroupState* state = table_.group_changes.find(group)) {
       state->again = true;
@@ -66,7 +62,6 @@ void Rollback::revisit_groups() {
 // Somebody was told that the key of a cancelled member is theirs: its group stays cancelled.
 void Rollback::keep_group_of(const Op& op) {
   const Shard& shard = table_.shard_for(op.id);
-  const std::lock_guard lock(shard.mutex);
   kept_groups_.insert(shard.groups.of(slot_of(op.id.index())));
 }
 
@@ -75,7 +70,6 @@ bool Rollback::undo_group(const Op& op) {
   if (kept_groups_.contains(op.id.value)) {
     return false;
   }
-  const AllShards locked(table_);
   GroupState* const state = table_.group_changes.find(op.id.value);
   COUNTWHEEL_ASSERT(state != nullptr);
   std::erase_if(state->changes,
@@ -108,7 +102,6 @@ bool Rollback::undo(const Op& op, const Undo* undo) {
     default:
       return false;
   }
-  const std::lock_guard lock(shard.mutex);
   Node& node = table_.node(op.id.index());
   COUNTWHEEL_ASSERT(node.load().generation() == op.id.generation());
   if (op.kind == OpKind::kCancel) {

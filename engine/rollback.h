@@ -2,7 +2,8 @@
 //
 // Operations are undone newest first. Kept are those that somebody was already told of at `memory`,
 // the engine's own records, and whatever a kept operation stands on: the same task, or the key that
-// its task took over.
+// its task took over. All of it under the locks of all shards, so that nothing is decided meanwhile
+// that would stand on what is yet to be taken back.
 #ifndef COUNTWHEEL_ENGINE_ROLLBACK_H_
 #define COUNTWHEEL_ENGINE_ROLLBACK_H_
 
@@ -22,7 +23,7 @@ class Rollback {
   Rollback(TaskTable& table, Limits& limits) : table_(table), limits_(limits) {}
 
   // Undoes the operations of `queue` from `begin` on, newest first; answers which were kept.
-  // Called for the newest queue first.
+  // Called for the newest queue first. REQUIRES: the locks of all shards.
   std::vector<bool> run(const OpQueue& queue, std::size_t begin);
 
   // The tasks that must be filed in a wheel again.

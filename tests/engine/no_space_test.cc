@@ -1,7 +1,11 @@
 // A disk without space, on the threads of the engine.
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,6 +25,27 @@ using testing::FaultJournal;
 using testing::Faults;
 using testing::MemoryLog;
 using testing::ThreadedEngine;
+
+// A clock that a thread may be made to wait for: between what a call asks before it decides and
+// the decision.
+class HeldClock final : public Clock {
+ public:
+  static thread_local std::function<void()> before_next;
+
+  Instant now() const noexcept override {
+    if (before_next) {
+      std::exchange(before_next, nullptr)();
+    }
+    return manual_.now();
+  }
+  Session session() const override { return manual_.session(); }
+  std::unique_ptr<Sleeper> make_sleeper() override { return manual_.make_sleeper(); }
+
+ private:
+  ManualClock manual_;
+};
+
+thread_local std::function<void()> HeldClock::before_next;
 
 TEST(WalCases, B42_WithoutSpaceNothingIsAcceptedAndWhatIsDueRuns) {
   MemoryLog log;
@@ -60,6 +85,67 @@ TEST(WalCases, B42_WithoutSpaceNothingIsAcceptedAndWhatIsDueRuns) {
   const std::vector<TaskInfo> left = recovered->engine->list({}, 100);
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].key, "after");
+}
+
+// The calls accepted before a refusal and decided while it takes back what was queued: they are
+// told ok at `memory`, so what they did must not be taken back with what they stood on.
+TEST(Refusal, WhatIsAcknowledgedMeanwhileIsNotTakenBackWithIt) {
+  for (const bool was_there : {false, true}) {
+    HeldClock clock;
+    MemoryLog log;
+    Faults faults;
+    ThreadedEngine threaded({}, std::make_unique<FaultJournal>(&faults, log.journal()), &clock);
+    threaded.run();
+    Engine& engine = *threaded.engine;
+    if (was_there) {
+      threaded.schedule(after(1h), "K", "first");
+    }
+    ASSERT_TRUE(engine.flush().ok());
+    TaskSpec spec{.type = "test", .deadline = after(1h), .key = "K", .payload = "refused"};
+    spec.key_policy = KeyPolicy::kReplace;
+    faults.hold();
+    const Result<Submitted> refused = engine.submit(spec);
+    ASSERT_TRUE(refused.ok());
+    ASSERT_TRUE(eventually([&] { return faults.waiting(); }));
+    for (int i = 0; i < 20'000; ++i) {  // taken back before it, which gives the call below time
+      ASSERT_TRUE(engine.submit({.type = "test", .deadline = after(1h)}).ok());
+    }
+    spec.payload = "acknowledged";
+    spec.durability = Durability::kMemory;
+    std::atomic<bool> accepted{false};
+    Code answer = Code::kOk;
+    std::thread caller([&] {
+      HeldClock::before_next = [&] {
+        accepted = true;
+        while (engine.submit_cancel(TaskId{}).status.code() != Code::kNoSpace) {
+          std::this_thread::yield();
+        }
+      };
+      answer = engine.submit(spec).code();
+    });
+    EXPECT_TRUE(eventually([&] { return accepted.load(); }));
+    faults.answer(Code::kNoSpace);
+    faults.release();
+    caller.join();
+    EXPECT_EQ(engine.wait_durable(refused->lsn).code(), Code::kNoSpace);
+    ASSERT_EQ(answer, Code::kOk);
+    ASSERT_TRUE(engine.find("K").ok()) << was_there;
+    EXPECT_EQ(engine.find("K")->payload, "acknowledged");
+    EXPECT_EQ(engine.stats().pending, 1U);
+    EXPECT_EQ(engine.check_invariants(), "");
+    faults.answer(Code::kOk);
+    EXPECT_TRUE(eventually([&] { return engine.flush().ok(); }, 10s));
+    const std::unique_ptr<MemoryLog> image = log.killed();
+    ManualClock later;
+    InlineExecutor executor;
+    EngineOptions options;
+    options.drive = Drive::kHost;
+    const Result<testing::Recovered> recovered =
+        testing::recover(*image, options, &later, &executor);
+    ASSERT_TRUE(recovered.ok()) << recovered.status().text();
+    ASSERT_EQ(recovered->engine->list({}, 100).size(), 1U);
+    EXPECT_EQ(recovered->engine->find("K")->payload, "acknowledged");
+  }
 }
 
 }  // namespace
