@@ -49,7 +49,9 @@ void Dispatcher::fill(Stats* stats) const {
   stats->repeated = repeated_.load(std::memory_order_relaxed);
   stats->stuck = leases_.fenced_count();
   stats->leases_expired = leases_.over_count();
-  stats->running = running_.load() - stats->stuck;
+  // Two looks, and between them one that was stuck may have answered.
+  const std::uint64_t running = running_.load();
+  stats->running = running - std::min(running, stats->stuck);
   const std::size_t types = parts_.types.count();
   for (std::size_t i = 0; i < types; ++i) {
     const TaskType* type = parts_.types.at(static_cast<std::uint16_t>(i));
