@@ -44,6 +44,39 @@ TEST(RecordCheck, I19_ADuplicateOfNothing) {
   EXPECT_EQ(found(bad), Found{"I19"});
 }
 
+// The task with the window may come and be done while the call for its key is on its way.
+TEST(RecordCheck, I19_ADuplicateOfWhatWasScheduledMeanwhile) {
+  for (const bool meanwhile : {true, false}) {
+    Notes notes;
+    notes.key = "k";
+    const auto call = notes.record.begin(notes.call_of(CallKind::kSchedule, 0), 0);
+    if (!meanwhile) {
+      notes.answered(call, Code::kDuplicate, Settled::kUnknown);
+    }
+    notes.dedup_window_ns = 60 * kMs;
+    notes.schedules(1).starts(1, 1, 10 * kMs).ends();
+    if (meanwhile) {
+      notes.answered(call, Code::kDuplicate, Settled::kUnknown);
+    }
+    EXPECT_EQ(found(notes), meanwhile ? Found{} : Found{"I19"});
+  }
+}
+
+TEST(RecordCheck, I19_ADuplicateOfWhatWasRefused) {
+  for (const Settled settled : {Settled::kHeld, Settled::kRefused}) {
+    Notes notes;
+    notes.key = "k";
+    notes.dedup_window_ns = 60 * kMs;
+    notes.schedules(1, settled);
+    notes.dedup_window_ns = 0;
+    notes.answered(notes.record.begin(notes.call_of(CallKind::kSchedule, 0), 0),
+                   Code::kDuplicate,
+                   Settled::kUnknown);
+    notes.record.at_rest = false;
+    EXPECT_EQ(found(notes), settled == Settled::kHeld ? Found{} : Found{"I19"});
+  }
+}
+
 // Failed at 10 ms with a backoff of 5 ms, in a step of a host, whose clock stands still meanwhile.
 Found found_with_deadline(std::int64_t deadline_ns) {
   Notes notes;

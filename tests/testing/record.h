@@ -63,6 +63,7 @@ struct Call {
   std::int64_t backoff_ns = 0;      // after each failure
   std::int64_t backoff_max_ns = 0;  // if it may be more
   bool may_expire_late = false;
+  bool may_replace = false;  // kSchedule: the live task of its key, which stays in place
   std::uint64_t group = 0;
   std::int64_t dedup_window_ns = 0;
   TaskId letter;                         // kRequeue: the dead letter

@@ -11,11 +11,6 @@ bool is_write(const Call& call) {
          call.kind == CallKind::kRequeue;
 }
 
-// Not a failure of the call, and not known to have been rolled back.
-bool may_have_happened(const Call& call) {
-  return call.end == kOpen || call.succeeded();
-}
-
 }  // namespace
 
 std::vector<std::string> check(const Record& record) {
@@ -26,11 +21,12 @@ RecordChecker::RecordChecker(const Record& record) : record_(record) {
   refusals_ = record.refusals;
   last_life_ = static_cast<int>(record.crashes.size());
   for (const Call& call : record.calls) {
+    const bool refused = call.settled == Settled::kRefused;
     if (call.end == kOpen && has_content(call)) {
       unanswered_[call.payload] = &call;
     }
     if (call.kind == CallKind::kCancelGroup) {
-      if (may_have_happened(call) || call.settled == Settled::kRefused) {
+      if (may_have_happened(call) || refused) {
         group_cancels_.push_back(&call);
       }
       continue;
@@ -41,18 +37,24 @@ RecordChecker::RecordChecker(const Record& record) : record_(record) {
     if (call.id && may_have_happened(call) && is_write(call)) {
       tasks_[call.id.value].writes.push_back(&call);
     }
+    if (call.id && refused && is_write(call)) {
+      tasks_[call.id.value].refused.push_back(&call);
+    }
     if (call.id && call.kind == CallKind::kCancel) {
       tasks_[call.id.value].cancels.push_back(&call);
     }
-    if (call.kind == CallKind::kPurge && may_have_happened(call)) {
+    if (call.kind == CallKind::kPurge && (may_have_happened(call) || refused)) {
       tasks_[call.id.value].ends.push_back(&call);
     }
-    if (call.kind == CallKind::kRequeue && may_have_happened(call)) {
+    if (call.kind == CallKind::kRequeue && (may_have_happened(call) || refused)) {
       tasks_[call.letter.value].ends.push_back(&call);
     }
   }
   for (const Attempt& attempt : record.attempts) {
     tasks_[attempt.id.value].attempts.push_back(&attempt);
+    if (attempt.leased) {
+      leased_types_.insert(attempt.type);
+    }
   }
   for (const Look& look : record.looks) {
     tasks_[look.id.value].looks.push_back(&look);
@@ -94,6 +96,16 @@ void RecordChecker::report(const char* invariant, std::uint64_t id, const std::s
 // attempt was over by then, anything may have happened to the task.
 bool RecordChecker::may_be_noted_late(const Attempt& attempt) const {
   return attempt.leased && attempt.accepted() == nullptr && record_.polls.empty();
+}
+
+// If the process ended before such a thread came to it, there is no note at all.
+bool RecordChecker::may_lack_notes(const Task& task, const Attempt& attempt) const {
+  const auto leased = [&](const Call* write) {
+    return has_content(*write) && write->begin < attempt.start &&
+           leased_types_.contains(write->type);
+  };
+  return record_.polls.empty() && static_cast<std::size_t>(attempt.life) < record_.crashes.size() &&
+         std::any_of(task.writes.begin(), task.writes.end(), leased);
 }
 
 // It took place and was not taken back.
@@ -209,7 +221,7 @@ void RecordChecker::check_attempt(const Task& task, std::size_t position) {
   const Attempt& attempt = *task.attempts[position];
   if (position > 0) {
     check_restart(task, *task.attempts[position - 1], attempt);
-  } else if (attempt.life == 0 && attempt.attempt != 1) {
+  } else if (attempt.life == 0 && attempt.attempt != 1 && !may_lack_notes(task, attempt)) {
     report("I7", task.id, "its first attempt is " + std::to_string(attempt.attempt));
   }
   if (may_be_noted_late(attempt)) {

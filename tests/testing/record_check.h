@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,16 @@ inline bool has_content(const Call& call) {
   return call.kind == CallKind::kSchedule || call.kind == CallKind::kRequeue;
 }
 
+// Not a failure of the call, and not known to have been rolled back.
+inline bool may_have_happened(const Call& call) {
+  return call.end == kOpen || call.succeeded();
+}
+
+// When what a call did was no more: it was in force until its refusal was heard of.
+inline std::uint64_t in_force_until(const Call& call) {
+  return call.settled == Settled::kRefused ? call.settled_at : kOpen;
+}
+
 class RecordChecker {
  public:
   explicit RecordChecker(const Record& record);
@@ -38,8 +49,9 @@ class RecordChecker {
   struct Task {
     std::uint64_t id = 0;
     std::vector<const Call*> writes;
+    std::vector<const Call*> refused;  // writes that were taken back
     std::vector<const Call*> cancels;
-    std::vector<const Call*> ends;  // purges, and requeues of it as a letter
+    std::vector<const Call*> ends;  // purges, and requeues of it as a letter; refused ones too
     std::vector<const Attempt*> attempts;
     std::vector<const Look*> looks;
     const Look* letter = nullptr;  // at the end
@@ -98,8 +110,17 @@ class RecordChecker {
   bool end_is_durable(const Attempt& attempt) const;
   // Whether a cancel of its key was never answered.
   bool cancel_unanswered(const Task& task) const;
-  // Whether a group it was in may have been cancelled before `before`.
-  bool group_cancelled(const Task& task, std::uint64_t before) const;
+  // Whether an upsert that was never answered may have changed it before `before`: all of them, or
+  // those into a group.
+  bool may_be_upserted(const Task& task,
+                       std::uint64_t before,
+                       std::optional<std::uint64_t> into_group = {}) const;
+  // Whether it may have been in the group when that was cancelled, by what was in force at `from`.
+  bool may_be_member(const Task& task, const Call& cancel, std::uint64_t from) const;
+  // Whether a cancel of a group it was in may have been in force at some moment in between.
+  bool group_cancelled(const Task& task, std::uint64_t from, std::uint64_t to) const;
+  // Whether attempts before this one may be missing in the record.
+  bool may_lack_notes(const Task& task, const Attempt& attempt) const;
   bool may_have_ended(const Task& task) const;
 
   const Record& record_;
@@ -108,7 +129,8 @@ class RecordChecker {
   std::map<std::uint64_t, Task> tasks_;
   std::map<std::string, const Call*> unanswered_;  // schedules, by payload
   std::vector<const Call*> unanswered_by_key_;     // cancels and reschedules
-  std::vector<const Call*> group_cancels_;
+  std::vector<const Call*> group_cancels_;         // refused ones too
+  std::set<std::string> leased_types_;
   std::vector<std::string> broken_;
 };
 

@@ -60,10 +60,41 @@ void RecordChecker::check_requested(const Task& task, const Call& cancel) {
   }
 }
 
+// An upsert whose answer a crash has swallowed leaves the task with its id.
+bool RecordChecker::may_be_upserted(const Task& task,
+                                    std::uint64_t before,
+                                    std::optional<std::uint64_t> into_group) const {
+  return std::any_of(unanswered_.begin(), unanswered_.end(), [&](const auto& unanswered) {
+    const Call& call = *unanswered.second;
+    return call.may_replace && !call.key.empty() && call.begin < before &&
+           call.group == into_group.value_or(call.group) &&
+           std::any_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
+             return write->key == call.key && write->life <= call.life;
+           });
+  });
+}
+
+bool RecordChecker::may_be_member(const Task& task, const Call& cancel, std::uint64_t from) const {
+  const auto enters = [&](const Call* write) {
+    return write->group == cancel.group && write->begin < cancel.end &&
+           from < in_force_until(*write);
+  };
+  return may_be_upserted(task, cancel.end, cancel.group) ||
+         std::any_of(task.writes.begin(), task.writes.end(), enters) ||
+         std::any_of(task.refused.begin(), task.refused.end(), enters);
+}
+
+bool RecordChecker::group_cancelled(const Task& task, std::uint64_t from, std::uint64_t to) const {
+  return std::any_of(group_cancels_.begin(), group_cancels_.end(), [&](const Call* cancel) {
+    return cancel->begin < to && from < in_force_until(*cancel) &&
+           may_be_member(task, *cancel, from);
+  });
+}
+
 // No member starts after its group was cancelled, one that ran at the time not again.
 void RecordChecker::check_cancelled_with_group(const Task& task) {
   for (const Call* cancel : group_cancels_) {
-    const bool member = cancel->end != kOpen &&
+    const bool member = cancel->end != kOpen && !may_be_upserted(task, cancel->end) &&
                         std::any_of(task.writes.begin(),
                                     task.writes.end(),
                                     [](const Call* write) { return has_content(*write); }) &&

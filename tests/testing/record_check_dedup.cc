@@ -48,10 +48,11 @@ void RecordChecker::check_dedup() {
         check_accepted(task, call);
       }
     }
+    // Its task may also have been scheduled, and done, while this call was on its way.
     const bool may_be_refused =
         std::any_of(record_.calls.begin(), record_.calls.end(), [&](const Call& other) {
           return other.kind == CallKind::kSchedule && other.key == call.key &&
-                 other.dedup_window_ns != 0 && other.begin < call.begin;
+                 other.dedup_window_ns != 0 && other.begin < call.end && may_have_happened(other);
         });
     if (call.code == Code::kDuplicate && !may_be_refused) {
       report("I19", call.id.value, "was refused as a duplicate of nothing");

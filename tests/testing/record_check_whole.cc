@@ -41,19 +41,12 @@ bool RecordChecker::cancel_unanswered(const Task& task) const {
   });
 }
 
-// A cancel of its group that was not taken back.
-bool RecordChecker::group_cancelled(const Task& task, std::uint64_t before) const {
-  return std::any_of(group_cancels_.begin(), group_cancels_.end(), [&](const Call* cancel) {
-    return cancel->begin < before &&
-           std::any_of(task.writes.begin(), task.writes.end(), [&](const Call* write) {
-             return write->group == cancel->group && cancel->settled != Settled::kRefused;
-           });
-  });
-}
-
 // Everything that may be the end of a task, calls that were never answered included.
 bool RecordChecker::may_have_ended(const Task& task) const {
-  if (task.letter != nullptr || !task.ends.empty()) {
+  if (task.letter != nullptr ||
+      std::any_of(task.ends.begin(), task.ends.end(), [](const Call* end) {
+        return may_have_happened(*end);
+      })) {
     return true;
   }
   for (const Call* cancel : task.cancels) {
@@ -68,7 +61,7 @@ bool RecordChecker::may_have_ended(const Task& task) const {
       return true;
     }
   }
-  if (cancel_unanswered(task) || group_cancelled(task, kOpen)) {
+  if (cancel_unanswered(task) || group_cancelled(task, kOpen - 1, kOpen)) {
     return true;
   }
   // One that failed and was not to come back. What its handler noted in a crash is lost.
@@ -170,10 +163,11 @@ void RecordChecker::check_looks(const Task& task) {
       return write->kind != CallKind::kReschedule && write->end < look->begin &&
              binds(*write, look->life);
     });
-    bool touched = cancel_unanswered(task) || group_cancelled(task, look->end);
+    bool touched = cancel_unanswered(task) || group_cancelled(task, look->begin, look->end);
     for (const auto* calls : {&task.cancels, &task.ends}) {
-      touched |= std::any_of(
-          calls->begin(), calls->end(), [&](const Call* call) { return call->begin < look->end; });
+      touched |= std::any_of(calls->begin(), calls->end(), [&](const Call* call) {
+        return call->begin < look->end && look->begin < in_force_until(*call);
+      });
     }
     if (there && !touched && task.attempts.empty()) {
       report("I2", task.id, "was acknowledged and not found");

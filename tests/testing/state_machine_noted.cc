@@ -63,6 +63,7 @@ void StateMachine::schedule_with(Life& life,
   call.kind = CallKind::kSchedule;
   call.type = kTypes[caller.below(std::size(kTypes))];
   call.key = key;
+  call.may_replace = policy == KeyPolicy::kReplace;
   call.payload = "p" + std::to_string(++payloads_) + std::string(caller.below(24), '.');
   call.durability = some_durability(caller.random());
   call.max_attempts = 3;
