@@ -176,6 +176,7 @@ class Dispatcher {
                                            InFlight* in_flight,
                                            const Outcome& outcome);
   void end_done(Shard& shard, InFlight* in_flight, std::string_view writes);
+  void log_again(const InFlight* in_flight, std::string_view attributes);
   void end_failed(Shard& shard, InFlight* in_flight, const Outcome& outcome);
   void end_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);
   void end_run_dead(Shard& shard, InFlight* in_flight, DeadReason reason, std::string_view text);

@@ -232,6 +232,7 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight, std::string_view wr
   const std::int64_t window_ns =
       node.has(kFlagAttributes) ? attributes_of(shard, in_flight).dedup_window_ns : 0;
   const bool keeps_key = window_ns != 0 && !node.has(kFlagKeyLost);
+  const bool left_log = keeps_key && cancel_requested(shard, in_flight);
   leave(shard, in_flight);
   if (!keeps_key) {
     node.store(in_flight->running.with(State::kDone));
@@ -248,7 +249,28 @@ void Dispatcher::end_done(Shard& shard, InFlight* in_flight, std::string_view wr
   parts_.table.done_tasks.add(in_flight->id, kept.done_until_wall_ns);
   parts_.table.set_attributes(shard, slot, std::move(kept));
   node.store(in_flight->running.with(State::kDone));
+  if (left_log) {
+    log_again(in_flight, encoded);
+  }
   parts_.commit.enqueue(op, {.attributes = encoded, .writes = writes});
+}
+
+// The record of a cancel that came too late has taken the task out of the log, and its end would
+// mean nothing there. Like the cleaner's records this one says all there is to know.
+void Dispatcher::log_again(const InFlight* in_flight, std::string_view attributes) {
+  const Node& node = *in_flight->node;
+  const NodeContent content = content_of(node);
+  Op op = record(OpKind::kSchedule, in_flight);
+  op.cell = 0;  // given back with the end
+  op.clock = node.clock();
+  op.wall_deadline_ns = content.wall_ns;
+  op.boot_deadline_ns = content.deadline_ns;
+  op.slack_us = content.slack_us;
+  op.type = content.type;
+  op.failures = content.failures;
+  op.attempts = content.attempts;
+  op.crashes = content.crashes;
+  parts_.commit.enqueue(op, {.key = node.key(), .attributes = attributes});
 }
 
 // A failed attempt of a task that must not come back: cancel() was called while it ran, or its key

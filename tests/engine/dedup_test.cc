@@ -1,7 +1,9 @@
 // Deduplication: a key that is refused for a while after its task is done.
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -77,6 +79,41 @@ TEST(Dedup, B71_ADeadOrCancelledTaskFreesItsKeyAtOnce) {
   for (const char* key : {"dead", "cancelled"}) {
     EXPECT_TRUE(once(*Restarted(log, host.clock).engine, key).ok());
     EXPECT_TRUE(once(*host.engine, key).ok());
+  }
+}
+
+// A cancel that came while it ran did not keep it from being done.
+TEST(Dedup, TheWindowOfATaskThatWasCancelledTooLateIsThereAfterARestart) {
+  for (const bool with_group : {false, true}) {
+    MemoryLog log;
+    HostEngine host({}, nullptr, log.journal());
+    std::optional<Delivery> running;
+    ASSERT_TRUE(host.engine->on("test", [&](Delivery d) { running = std::move(d); }).ok());
+    ASSERT_TRUE(host.engine->start().ok());
+    const TaskSpec spec{.type = "test",
+                        .deadline = after(1s),
+                        .key = "key",
+                        .payload = "done once",
+                        .group = 7,
+                        .dedup_window = 60s};
+    const Result<Scheduled> id = host.engine->schedule(spec);
+    ASSERT_TRUE(id.ok());
+    host.advance(1s);
+    ASSERT_TRUE(running.has_value());
+    if (with_group) {
+      EXPECT_TRUE(host.engine->cancel_group(7).status.ok());
+    } else {
+      EXPECT_EQ(host.engine->cancel("key").status.code(), Code::kTooLate);
+    }
+    ASSERT_TRUE(running->done().ok());
+    ASSERT_TRUE(host.engine->flush().ok());
+    EXPECT_EQ(once(*host.engine, "key").code(), Code::kDuplicate);
+    Restarted restarted(log, host.clock);
+    EXPECT_EQ(restarted.engine->find(*id).code(), Code::kNotFound);
+    EXPECT_EQ(once(*restarted.engine, "key").code(), Code::kDuplicate) << with_group;
+    EXPECT_EQ(restarted.engine->stats().pending, 0U);
+    EXPECT_EQ(restarted.engine->group_count(7), 0U);
+    EXPECT_TRUE(once(*Restarted(log, host.clock, 60s).engine, "key").ok());
   }
 }
 
