@@ -34,6 +34,27 @@ TEST(RecordCheck, I19_AKeyThatIsGivenAwayWithinItsWindow) {
   EXPECT_EQ(found_when_asked_at(70 * kMs - 1, Code::kDuplicate), Found{});
 }
 
+// Its key is its successor's, also when its thread came to note its start only after that.
+TEST(RecordCheck, I19_AKeyThatASuccessorHasTakenOver) {
+  for (const bool succeeded : {true, false}) {
+    Notes notes;
+    notes.key = "k";
+    notes.dedup_window_ns = 60 * kMs;
+    notes.schedules(1);
+    notes.dedup_window_ns = 0;
+    if (succeeded) {
+      notes.schedules(2);
+    }
+    notes.starts(1, 1, 10 * kMs);
+    notes.record.kept(notes.last);
+    notes.ends(AnswerKind::kDone, 10 * kMs);
+    notes.now_ns = 20 * kMs;
+    notes.schedules(3);
+    notes.record.at_rest = false;
+    EXPECT_EQ(found(notes), succeeded ? Found{} : Found{"I19"});
+  }
+}
+
 TEST(RecordCheck, I19_ADuplicateOfNothing) {
   Notes bad;
   bad.key = "k";
