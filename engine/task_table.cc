@@ -33,8 +33,27 @@ NodeSlab::~NodeSlab() {
 
 bool NodeSlab::grow(std::uint32_t slot) noexcept {
   const std::uint32_t block = slot >> kBlockBits;
-  if (blocks_[block].load(std::memory_order_relaxed) != nullptr) {
-    return true;
+  if (blocks_[block].load(std::memory_order_relaxed) == nullptr && !make_block(block)) {
+    return false;
+  }
+  const std::uint64_t part = std::uint64_t{1} << (slot & (kBlockSlots - 1)) / kPartSlots;
+  if ((taken_[block] & part) == 0) {
+    taken_[block] |= part;
+    // A page that is read before it is written is faulted in twice, and the second time interrupts
+    // all cores of the process. A kernel without the call (Linux before 5.14) does just that.
+    (void)madvise(
+        &at(slot / kPartSlots * kPartSlots), kPartSlots * sizeof(Node), MADV_POPULATE_WRITE);
+  }
+  return true;
+}
+
+bool NodeSlab::make_block(std::uint32_t block) noexcept {
+  if (taken_.size() <= block) {
+    try {
+      taken_.resize(block + 1);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
   // Fresh pages are zero, which is a free node of generation 0, and cost nothing until touched.
   void* memory = mmap(nullptr,
@@ -340,6 +359,9 @@ Node* TaskTable::place(std::uint32_t index) noexcept {
     if (!shard.nodes.grow(s)) {
       return nullptr;
     }
+  }
+  if (!shard.nodes.grow(slot)) {
+    return nullptr;
   }
   shard.used_slots = std::max(shard.used_slots, slot + 1);
   return &shard.nodes.at(slot);

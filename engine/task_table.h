@@ -68,7 +68,7 @@ class NodeSlab {
       __builtin_prefetch(&block[slot & (kBlockSlots - 1)], 1);
     }
   }
-  // Makes room for `slot`; false when memory is lacking.
+  // Makes room for `slot` and those near it; false when memory is lacking.
   bool grow(std::uint32_t slot) noexcept;
   // Makes room for the first `count` slots and takes their pages now; false when memory is lacking.
   bool reserve(std::uint32_t count) noexcept;
@@ -77,9 +77,14 @@ class NodeSlab {
   static constexpr std::uint32_t kBlockBits = 16;
   static constexpr std::uint32_t kBlockSlots = 1U << kBlockBits;
   static constexpr std::uint32_t kBlocks = kMaxSlots / kBlockSlots;
+  // Of a block, whose pages are taken at a time: 64 KiB, 64 parts a block.
+  static constexpr std::uint32_t kPartSlots = kBlockSlots / 64;
 
-  // Acquire loads pair with the release store in grow().
+  bool make_block(std::uint32_t block) noexcept;
+
+  // Acquire loads pair with the release store in make_block().
   std::unique_ptr<std::atomic<Node*>[]> blocks_;
+  std::vector<std::uint64_t> taken_;  // of each block, which parts
 };
 
 // What counts are kept under the shard lock (SEMANTICS 8, I30).
