@@ -23,6 +23,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+// The key is free, unless it has gone to the task behind this one.
+void leave_key(Shard& shard, const Node& node, std::uint32_t slot) {
+  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
+    shard.keys.erase(slot);
+  }
+}
+
 }  // namespace
 
 // What most attempts end in, of tasks of one shard: queued together, counted together.
@@ -55,9 +62,7 @@ Op Dispatcher::end_plain(Shard& shard, InFlight* in_flight) {
   Op op = record(OpKind::kDone, in_flight);
   op.releases = true;
   ++shard.counts.done;
-  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
-    shard.keys.erase(slot_of(in_flight->id.index()));
-  }
+  leave_key(shard, node, slot_of(in_flight->id.index()));
   node.store(in_flight->running.with(State::kDone));
   return op;
 }
@@ -217,9 +222,7 @@ Op Dispatcher::record(OpKind kind, const InFlight* in_flight) const {
 // The task lives no more.
 void Dispatcher::leave(Shard& shard, InFlight* in_flight) {
   const Node& node = *in_flight->node;
-  if (node.key_bytes != 0 && !node.has(kFlagKeyLost)) {
-    shard.keys.erase(slot_of(in_flight->id.index()));
-  }
+  leave_key(shard, node, slot_of(in_flight->id.index()));
   leave_group(shard, node, in_flight->id.index());
   parts_.limits.give(1, node.data_bytes());
 }

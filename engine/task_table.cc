@@ -70,13 +70,10 @@ bool NodeSlab::make_block(std::uint32_t block) noexcept {
 }
 
 bool NodeSlab::reserve(std::uint32_t count) noexcept {
-  for (std::uint32_t slot = 0; slot < count; slot += kBlockSlots) {
+  for (std::uint32_t slot = 0; slot < count; slot += kPartSlots) {
     if (!grow(slot)) {
       return false;
     }
-    // A kernel without the call (Linux before 5.14) takes the pages when they are touched.
-    (void)madvise(
-        &at(slot), std::min(kBlockSlots, count - slot) * sizeof(Node), MADV_POPULATE_WRITE);
   }
   return true;
 }
