@@ -117,10 +117,5 @@ const Row rows[] = {
 
 int main(int argc, char** argv) {
   countwheel::bench::fill_if_asked_to(argc, argv);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return countwheel::bench::run_rows(argc, argv);
 }

@@ -49,6 +49,17 @@ class Row {
   }
 };
 
+// The rest of main(): runs what the command line asks for; answers the exit code.
+inline int run_rows(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 1;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
 inline double quantile(std::vector<double>& samples, double q) {
   if (samples.empty()) {
     return 0;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "experiments/experiments.h"
+#include "row.h"
 #ifdef COUNTWHEEL_HAS_HIREDIS
 #include "peers/task_server.h"
 #endif
@@ -33,11 +34,5 @@ int main(int argc, char** argv) {
     countwheel::bench::take_ten_and_crash(argv[2]);
   }
   register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return countwheel::bench::run_rows(argc, argv);
 }

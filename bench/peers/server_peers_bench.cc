@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "peers/server_rows.h"
+#include "row.h"
 
 namespace countwheel::bench {
 namespace {
@@ -123,11 +124,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   countwheel::bench::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return countwheel::bench::run_rows(argc, argv);
 }

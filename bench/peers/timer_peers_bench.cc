@@ -11,6 +11,7 @@
 #include "peers/netty_peer.h"
 #include "peers/priority_queue_timers.h"
 #include "peers/timer_rows.h"
+#include "row.h"
 #ifdef COUNTWHEEL_HAS_LIBUV
 #include "peers/libuv_timers.h"
 #endif
@@ -74,11 +75,5 @@ void register_all() {
 
 int main(int argc, char** argv) {
   countwheel::bench::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
-    return 1;
-  }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return countwheel::bench::run_rows(argc, argv);
 }
